@@ -13,7 +13,7 @@ description:
     It needs no process per host.
   - The program that answers is sent to a host once, compiled there, and kept in a folder below C(/run) that only root
     can enter.
-  - Hosts that need a password prompt, or another connection than ssh or C(local), are returned as C(ordinary). With
+  - Hosts that need a password prompt, or a connection other than ssh or C(local), are returned as C(ordinary). With
     O(one_by_one), the module of the question's name runs on them instead.
 options:
   question:

@@ -81,7 +81,7 @@ sha256:
 
 
 def main() -> None:
-    """Read the parameters, act, answer."""
+    """Read the parameters, act and return the result."""
     module = AnsibleModule(
         argument_spec={
             "state": {"choices": ["packed", "opened"], "required": True},

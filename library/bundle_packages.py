@@ -89,7 +89,7 @@ tar:
 
 
 def main() -> None:
-    """Read the parameters, fetch, answer."""
+    """Read the parameters, fetch, and return the result."""
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},

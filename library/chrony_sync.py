@@ -40,7 +40,7 @@ options:
     type: str
     required: true
   unit_drop_in:
-    description: The file for C(-x), which is needed if this node may not set the clock (no CAP_SYS_TIME).
+    description: The file for C(-x), which is needed if this node cannot set the clock (no CAP_SYS_TIME).
     type: str
     required: true
   displaced:
@@ -99,7 +99,7 @@ clock_is_set:
 
 
 def main() -> None:
-    """Read the parameters, call, answer."""
+    """Read the parameters, call and return the result."""
     names: dict[str, object] = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         argument_spec={

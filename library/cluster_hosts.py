@@ -71,7 +71,7 @@ cloud_init:
 
 
 def main() -> None:
-    """Read the parameters, call, answer."""
+    """Read the parameters, call and return the result."""
     module = AnsibleModule(
         argument_spec={
             "hosts": {"type": "list", "elements": "dict"},

@@ -54,7 +54,7 @@ waiting:
 
 
 def main() -> None:
-    """Read the parameter, change, answer."""
+    """Read the parameter, change, and return the result."""
     module = AnsibleModule(
         argument_spec={"state": {"choices": ["present", "absent"], "default": "present"}},
         supports_check_mode=True,

@@ -50,7 +50,7 @@ efa:
 
 
 def main() -> None:
-    """Survey the setup and answer."""
+    """Survey the setup and return the result."""
     module = AnsibleModule(
         argument_spec={
             "environment_files": {

@@ -101,7 +101,7 @@ files:
 
 
 def main() -> None:
-    """Read the parameters, call, answer."""
+    """Read the parameters, call and return the result."""
     setting = {
         "key": {"type": "str", "required": True, "no_log": False},
         "value": {"type": "str", "required": True},

@@ -32,7 +32,7 @@ options:
     type: str
     required: true
   version:
-    description: Package version, or NCCL's part of it. Empty keeps the installed one, else takes the newest.
+    description: Package version, or NCCL's part of it. Empty keeps the installed one, or selects the newest.
     type: str
     default: ''
   cuda:
@@ -92,7 +92,7 @@ version:
 
 
 def main() -> None:
-    """Read the parameters, compare, answer."""
+    """Read the parameters, compare, and return the result."""
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},

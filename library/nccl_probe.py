@@ -116,7 +116,7 @@ def probe_nccl(params: NcclProbeParams) -> tuple[NcclProbeResult, str]:
 
 
 def main() -> None:
-    """Read the parameters, query the library, answer."""
+    """Read the parameters, query the library, and return the result."""
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "default": ""},

@@ -59,7 +59,7 @@ from ansible.module_utils.fullmesh.network.machine import NetworkNode
 
 
 def main() -> None:
-    """Survey the network and answer."""
+    """Survey the network and return the result."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     module.exit_json(changed=False, **ways.observe_network(NetworkNode(make_split_runner(module))))
 

@@ -49,7 +49,7 @@ seconds:
 
 
 def main() -> None:
-    """Read the parameter, wait, answer."""
+    """Read the parameter, wait and return the result."""
     module = AnsibleModule(
         argument_spec={"seconds": {"type": "int", "required": True}}, supports_check_mode=True
     )

@@ -67,7 +67,7 @@ from ansible.module_utils.fullmesh import node_facts
 
 
 def main() -> None:
-    """Read the parameters, compare, answer."""
+    """Read the parameters, compare, and return the result."""
     module = AnsibleModule(
         argument_spec={
             "digest": {"type": "str", "default": ""},

@@ -96,7 +96,7 @@ kept:
 
 
 def main() -> None:
-    """Read the parameters, call, answer."""
+    """Read the parameters, call and return the result."""
     module = AnsibleModule(
         argument_spec={
             "role": {"type": "str", "required": True},

@@ -125,7 +125,7 @@ notes:
 
 
 def main() -> None:
-    """Read the parameters, call, answer."""
+    """Read the parameters, call and return the result."""
     module = AnsibleModule(
         argument_spec={
             "state": {

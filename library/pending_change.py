@@ -67,7 +67,7 @@ def wait_for_change_end(run: Runner, name: str) -> None:
 
 
 def main() -> None:
-    """Read the parameters, wait, answer."""
+    """Read the parameters, wait and return the result."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
 
     run = make_merged_runner(make_split_runner(module))

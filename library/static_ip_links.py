@@ -181,7 +181,7 @@ report:
 
 
 def main() -> None:
-    """Read the parameters, call, answer."""
+    """Read the parameters, call and return the result."""
     module = AnsibleModule(
         argument_spec={
             "links": {"type": "list", "elements": "dict", "default": []},

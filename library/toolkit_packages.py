@@ -37,7 +37,7 @@ options:
     type: str
     required: true
   version:
-    description: Package version, with or without its release. Empty keeps the installed one, else takes the newest.
+    description: Package version, with or without its release. Empty keeps the installed one, or selects the newest.
     type: str
     default: ''
   source:
@@ -75,7 +75,7 @@ toolkit:
 
 
 def main() -> None:
-    """Read the parameters, compare, answer."""
+    """Read the parameters, compare, and return the result."""
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},

@@ -176,7 +176,7 @@ exists:
 
 
 def main() -> None:
-    """Read the parameters, call, answer."""
+    """Read the parameters, call and return the result."""
     names: dict[str, object] = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         argument_spec={

@@ -198,7 +198,7 @@ def stop_sharing(params: WheelShareParams) -> None:
 
 
 def main() -> None:
-    """Read the parameters, act, answer."""
+    """Read the parameters, act and return the result."""
     module = AnsibleModule(
         argument_spec={
             "state": {"choices": ["started", "fetched", "stopped"], "required": True},

@@ -105,7 +105,7 @@ wheels:
 
 
 def main() -> None:
-    """Read the parameters, provide, answer."""
+    """Read the parameters, provide, and return the result."""
     texts: dict[str, object] = {"type": "list", "elements": "str"}
     module = AnsibleModule(
         argument_spec={

@@ -103,7 +103,7 @@ def build_deepspeed_options(
         "--no_ssh_check",
         f"--master_addr={master}",
         f"--master_port={env['MASTER_PORT']}",
-        # one node of several may be another one than this
+        # one node of several may be a different one than this
         "--force_multi",
         "--no_local_rank",
         "--no_python",
@@ -131,7 +131,7 @@ def exec_deepspeed(words: Sequence[str]) -> None:
     env = {name: value for name, value in os.environ.items() if name not in NODES_OWN}
     more = f"{env.get('PDSH_SSH_ARGS_APPEND', '')} -F {launch.FOLDER}/ssh/config".strip()
     env.update({"PDSH_SSH_ARGS_APPEND": more, VARIABLE: write_env_file(lines)})
-    # this environment's Python may be another one than torch's, whose programs start a script otherwise
+    # this environment's Python may be a different one than torch's, whose programs start a script otherwise
     job = [python, "-u", *script] if script[0].endswith(".py") else script
     argv = [tool, *build_deepspeed_options(own, nodes, not named, rest), BIN + "/fullmesh-rank"]
     argv += [quote_argument(word) for word in job]

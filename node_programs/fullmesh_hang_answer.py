@@ -115,7 +115,7 @@ def query_process(
             if len(raw) > LONGEST:
                 raise ForeignProcessError(f"its answer has more than {LONGEST >> 20} MiB")
     if not raw:
-        raise OSError("it gives this account no answer")
+        raise OSError("it does not answer this account")
     head, _, record = bytes(raw).partition(b"\n")
     return read_header(head), record
 
@@ -135,14 +135,14 @@ def parse_rank_answer(data: bytes | str) -> Any:
 def take_mapping(value: object, what: str) -> dict[str, Any]:
     """Return a mapping of an answer."""
     if not isinstance(value, dict):
-        raise ForeignProcessError(f"{what} is no mapping")
+        raise ForeignProcessError(f"{what} is not a mapping")
     return value
 
 
 def take_items(value: object, what: str, most: int) -> list[Any]:
     """Return a list of an answer, which has no more than *most* items."""
     if not isinstance(value, list):
-        raise ForeignProcessError(f"{what} is no list")
+        raise ForeignProcessError(f"{what} is not a list")
     if len(value) > most:
         raise ForeignProcessError(f"{what} has {len(value)} items, more than {most}")
     return value
@@ -151,14 +151,14 @@ def take_items(value: object, what: str, most: int) -> list[Any]:
 def take_text(value: object, what: str) -> str:
     """Return a text of an answer, cut to its longest."""
     if not isinstance(value, str):
-        raise ForeignProcessError(f"{what} is no text")
+        raise ForeignProcessError(f"{what} is not text")
     return value[:LONGEST_TEXT]
 
 
 def take_number(value: object, what: str, least: int = 0, most: int = LARGEST) -> int:
     """Return a whole number of an answer."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ForeignProcessError(f"{what} is no number")
+        raise ForeignProcessError(f"{what} is not a number")
     if not least <= value <= most:
         raise ForeignProcessError(f"{what} is {value}, not {least} to {most}")
     return value

@@ -176,7 +176,7 @@ class AnswerBudget:
             self._left -= count
             if self._left < 0:
                 raise ForeignProcessError(
-                    f"the processes of its account answer with more than {MOST_ANSWERED >> 20} MiB"
+                    f"the answers of its account's processes exceed {MOST_ANSWERED >> 20} MiB"
                 )
 
 
@@ -270,11 +270,11 @@ def list_left_out(why: Mapping[str, Sequence[tuple[int, str]]]) -> list[SkippedP
         ]
         rest = len(ones) - MOST_TOLD
         if rest > 0:
-            text = "they are more than are named one by one"
+            text = "there are too many of them to list each one"
             found.append({"account": account, "pid": 0, "count": rest, "why": text})
     rest = sum(len(ones) for _, ones in sorted(why.items())[MOST_ACCOUNTS:])
     if rest:
-        text = "there are more accounts than are named"
+        text = "there are more accounts than this list shows"
         found.append({"account": "other accounts", "pid": 0, "count": rest, "why": text})
     return found
 

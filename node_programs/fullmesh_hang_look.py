@@ -112,7 +112,7 @@ def parse_rank(env: Mapping[str, str]) -> tuple[int, int]:
         if rank is not None:
             return rank, parse_decimal(env.get(size), hang_border.MOST_RANKS) or 0
         if size in env:
-            raise ForeignProcessError(f"{name} is {env[name][:40]!r}, which is no rank")
+            raise ForeignProcessError(f"{name} is {env[name][:40]!r}, which is not a rank")
     return -1, 0
 
 
@@ -193,7 +193,7 @@ class FoundRanks:
 
 
 def is_python_process(pid: int) -> bool:
-    """Return whether a process is Python. Shells and launchers in between are no ranks."""
+    """Return whether a process is Python. Shells and launchers in between are not ranks."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith(("python", "pypy"))
     except OSError:

@@ -96,7 +96,7 @@ def ask_status(host: str, port: int) -> dict[str, Any]:
 
     Raises:
         OSError: there is no listener, or no answer came.
-        ValueError: the answer is no JSON: NCCL before 2.28.7.
+        ValueError: the answer is not JSON: NCCL before 2.28.7.
     """
     came = bytearray()
     end = time.monotonic() + SECONDS
@@ -109,7 +109,7 @@ def ask_status(host: str, port: int) -> dict[str, Any]:
     # each command is acknowledged before
     found = parse_foreign_json(bytes(came[came.index(b"{") :]), most_bytes=LARGEST)
     if not isinstance(found, dict):
-        raise TypeError("it is no status")
+        raise TypeError("it is not a status")
     return found
 
 
@@ -142,7 +142,7 @@ def of_here(said: Mapping[str, Any]) -> dict[int, RasStatus]:
     """Return process -> status, for processes on this machine with a finding.
 
     Raises:
-        KeyError, TypeError, ValueError: it is no status of RAS.
+        KeyError, TypeError, ValueError: it is not a status of RAS.
     """
     found: dict[int, RasStatus] = {}
     here: dict[str, bool] = {}
@@ -179,7 +179,10 @@ def read_ras_status(env: Mapping[str, str], pid: int, uid: int) -> Known:
     if not port:
         return {}, ""
     if hang_evidence.is_in_other_network(pid):
-        return {}, "NCCL's RAS listens in another network than this one: the rank is in a container"
+        return (
+            {},
+            "NCCL's RAS listens in a different network than this one: the rank is in a container",
+        )
     try:
         uids = {0, uid, hang_border.read_effective_uid(pid)} - hang_border.read_overflow_uids(
             "self"

@@ -91,7 +91,7 @@ def collect_rank_state() -> tuple[dict[str, Any], bytes]:
         dump = getattr(recorder, "_dump_fr_trace_json", None) or recorder._dump_nccl_trace_json
         return header, bytes(dump(True, False))
     except Exception as exc:
-        return {**header, "why": f"this torch has no record to give: {exc!r}"}, b""
+        return {**header, "why": f"this torch does not have a record: {exc!r}"}, b""
 
 
 def is_overflow_uid(uid: int) -> bool:

@@ -167,7 +167,7 @@ def select_nodes(who: Participants, names: Sequence[str]) -> list[Node]:
         ]
         if not found:
             raise LaunchError(
-                "[LA-113] {} is no node of the cluster plan, which has {}. "
+                "[LA-113] {} is not a node of the cluster plan, which has {}. "
                 "Fix: use the plan's names. For Slurm, rename the node or set fullmesh_hostname.".format(
                     name, ", ".join(n["name"] for n in nodes)
                 )
@@ -177,7 +177,7 @@ def select_nodes(who: Participants, names: Sequence[str]) -> list[Node]:
 
 
 def refuse_wrong_size(nodes: Sequence[Node], node: Node, local: int, size: int) -> None:
-    """Refuse a job of another size than the plan's, in which ranks would be wrong (NCCL: Invalid rank requested :
+    """Refuse a job of a different size than the plan's, in which ranks would be wrong (NCCL: Invalid rank requested :
     7/4)."""
     world = sum(one["local_ranks"] for one in nodes)
     if size != world or local >= node["local_ranks"]:

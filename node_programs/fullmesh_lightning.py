@@ -105,7 +105,7 @@ class FullmeshEnvironment(ClusterEnvironment):  # type: ignore[misc]
         world, local = self.world_size(), self._number("LOCAL_WORLD_SIZE")
         right = f"Trainer(devices={local}, num_nodes={world // local})"
         if world % local:
-            right = "as many ranks on every node (fullmesh_local_ranks), which is all that Lightning knows"
+            right = "as many ranks on every node (fullmesh_local_ranks), because Lightning supports no other numbers"
         return RuntimeError(
             f"[LA-112] {seen}, but the job has {world} ranks, {local} on this node, and this is "
             f"rank {self.global_rank()}. Write {right}."

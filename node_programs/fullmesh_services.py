@@ -169,8 +169,8 @@ def refuse_taken_ports(
             except OSError as exc:
                 if exc.errno != errno.EADDRINUSE:
                     raise LaunchError(
-                        f"[LA-118] {address} cannot be listened on ({exc.strerror}). Look at the node's addresses "
-                        "(ip address), run site.yml."
+                        f"[LA-118] {address} cannot be listened on ({exc.strerror}). "
+                        "Look at the node's addresses (ip address), then run site.yml."
                     ) from None
                 taken.append(f"{ports[part]['first']} ({part})")
     if taken:

@@ -443,7 +443,7 @@ def main(argv: list[str]) -> int:
                 "no command was given"
                 if not args.command
                 else f"--within {args.within}, --kill-after {args.kill_after} and --stalled {args.stalled} "
-                "are no waiting times"
+                "are not waiting times"
             )
         )
         return USAGE

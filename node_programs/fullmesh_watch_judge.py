@@ -33,7 +33,7 @@ MISSING, UNREACHED, BLOCKED, GONE = "WA-101", "WA-102", "WA-103", "WA-104"
 # Of services of the plan, see fullmesh_watch_services.
 SHUT, TAKEN, LOOPBACK = "WA-180", "WA-181", "WA-182"
 WHY = {
-    "open": "it answers now, and the process has not connected: it still starts, or waits elsewhere",
+    "open": "it answers now, but the process has not connected: it is still starting, or waits for something else",
     "refused": "refused: nothing listens there (rank 0 is not started, or ended), or a firewall answers with a reset",
     "rejected": "rejected: a firewall answers that it is prohibited",
     "unroutable": "no route, or a firewall on the way answers that it is prohibited",

@@ -119,7 +119,7 @@ def is_root_only_writable(handle: int) -> bool:
 
 
 def find_foreign_folder(path: str) -> str:
-    """Return *path* or the folder above it that another account than root can change, or "".
+    """Return *path* or the folder above it that an account other than root can change, or "".
 
     A sticky folder above (/tmp) is safe, since other users cannot rename root's entries there.
     """

@@ -23,7 +23,7 @@ LARGEST = 1 << 20  # a key, a list: nothing large belongs here
 
 
 class KeyRefusedError(ValueError):
-    """A fetched key is invalid, or has another fingerprint than expected."""
+    """A fetched key is invalid, or has a different fingerprint than expected."""
 
 
 class FileRequest(TypedDict):
@@ -100,7 +100,7 @@ def fetch_key(url: str, fingerprints: list[str]) -> bytes:
     try:
         mismatch = describe_mismatch(content, fingerprints)
     except ValueError as error:
-        raise KeyRefusedError(f"{url} is no key: {error}. Check the address") from error
+        raise KeyRefusedError(f"{url} is not a key: {error}. Check the address") from error
     if mismatch:
         raise KeyRefusedError(f"{url} {mismatch}. The key was not installed")
     return content

@@ -103,7 +103,7 @@ def parse_foreign_json(
 
     Raises:
         ForeignLimitError: it has too many bytes, levels, values or digits.
-        ForeignTextError: it is no JSON.
+        ForeignTextError: it is not JSON.
     """
     if len(data) > most_bytes:
         raise ForeignLimitError(f"it has {len(data)} bytes, more than {most_bytes}")
@@ -138,6 +138,6 @@ def parse_tool_json(text: str) -> Any:
     """Parse JSON from a program on the node: ``ip -j``, ``nft -j``, ``busctl``.
 
     Raises:
-        ForeignTextError: it is no JSON, or exceeds the limits.
+        ForeignTextError: it is not JSON, or exceeds the limits.
     """
     return parse_foreign_json(text, most_bytes=TOOL_BYTES, most_values=TOOL_VALUES)

@@ -114,7 +114,7 @@ def find_exporters(main_processes: Collection[str], root: str = "") -> list[Runn
             program = os.readlink(f"{root}/proc/{pid}/exe")
         except OSError:
             continue  # a thread of the kernel, or it ended meanwhile
-        # an update has replaced the file of a program that still runs
+        # an update has replaced the file of a program that is still running
         program = program[: -len(" (deleted)")] if program.endswith(" (deleted)") else program
         if os.path.basename(program) not in NAMES:
             continue
@@ -219,7 +219,7 @@ def explain_unread_folder(one: RunningExporter) -> str:
 
 
 def describe_foreign_exporter(one: RunningExporter) -> str:
-    """Return the error for a node_exporter that is no service of the node and uses its port."""
+    """Return the error for a node_exporter that is not a service of the node and uses its port."""
     return (
         f"[MT-109] {one['program']} (process {one['pid']}) listens on {PORT}/tcp. It is not the main process of a "
         "service of this node, or it runs as a login account. Fullmesh does not write to its folder, because any "
@@ -239,6 +239,6 @@ def check_textfile_folder(folder: str) -> str:
     except OSError as error:
         return f"[MT-106] {folder} cannot be opened: {error}."
     return (
-        f"[MT-106] {folder} is no folder on this node, so no node_exporter reads text files there. Make it, or correct "
-        "monitoring_tools_textfile_dir."
+        f"[MT-106] {folder} is not a folder on this node, so no node_exporter reads text files there. Make it, or "
+        "correct monitoring_tools_textfile_dir."
     )

@@ -37,7 +37,7 @@ def parse_packet_header(raw: bytes, at: int) -> tuple[int, int, int]:
     """Return (tag, start of the body, end of the body) of the packet at *at*."""
     first = raw[at]
     if not first & 0x80:
-        raise ValueError(f"this is no OpenPGP key: byte {at} is {first:#x}")
+        raise ValueError(f"this is not an OpenPGP key: byte {at} is {first:#x}")
     if first & 0x40:
         size = raw[at + 1]
         if size < ONE_BYTE:
@@ -58,7 +58,7 @@ def list_fingerprints(key: bytes) -> list[str]:
     """Return the fingerprints of all primary keys in a file, in capitals.
 
     Raises:
-        ValueError: it is no public key, or of another kind than repositories use.
+        ValueError: it is not a public key, or of a different kind than repositories use.
     """
     raw = decode_armor(key)
     found, at = [], 0
@@ -92,7 +92,7 @@ def describe_mismatch(key: bytes, expected: list[str]) -> str:
         expected: fingerprints, with or without spaces. `ANY` accepts every key, an empty list accepts none.
 
     Raises:
-        ValueError: the file is no public key, or of another kind than repositories use.
+        ValueError: the file is not a public key, or of a different kind than repositories use.
     """
     seen = list_fingerprints(key)
     wanted = [one.replace(" ", "").upper() for one in expected]

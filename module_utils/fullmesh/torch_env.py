@@ -372,7 +372,7 @@ def install_wheels(params: TorchVenvParams, folder: str) -> None:
         if rc:
             raise VenvError(
                 f"[TR-108] pip {step} failed on this node: {format_output_tail(text)}. Nothing was changed. "
-                "Fix: complete the lock (pip-compile --generate-hashes), run again."
+                "Fix: complete the lock (pip-compile --generate-hashes), then run again."
             )
 
 

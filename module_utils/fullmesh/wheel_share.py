@@ -261,7 +261,7 @@ class PieceConnection:
         self.sock.sendall(f"piece {number}\n".encode())
         data = self.stream.read(length)
         if data is None or len(data) != length:
-            raise ShareError("it hung up in the middle of a piece")
+            raise ShareError("it closed the connection in the middle of a piece")
         return bytes(data)
 
     def close(self) -> None:
@@ -288,7 +288,7 @@ def pull_pieces(store: SharedFile, peer: PieceConnection, report: Fetched, end: 
             report["bytes"] += len(data)
             last = time.monotonic()
         if not wanted and time.monotonic() - last > STALL_SECONDS:
-            raise ShareError(f"it has had nothing new for {STALL_SECONDS:.0f} s")
+            raise ShareError(f"it has sent nothing new for {STALL_SECONDS:.0f} s")
         if not all(mine):
             theirs = peer.have(sum(theirs) if len(wanted) <= BATCH else 0)
 

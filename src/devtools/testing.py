@@ -75,7 +75,7 @@ def changed() -> list[str]:
 
 
 def of_ansible(name: str) -> bool:
-    """Whether ansible-lint has rules for a file."""
+    """Return whether ansible-lint has rules for a file."""
     return name.endswith((".yml", ".yaml")) or name.startswith(("library/", "roles/"))
 
 

@@ -296,7 +296,7 @@ def wrap_line(line: str, width: int, indent: str = "") -> str:
 
 
 def list_ending_lines(name: str) -> list[str]:
-    """The examples and the exit codes of a verb."""
+    """Return the examples and the exit codes of a verb."""
     entry = VERBS[name]
     lines = ["example:" if len(entry.examples) == 1 else "examples:"]
     lines += [f"  ./fullmesh {example}" for example in entry.examples]
@@ -319,7 +319,7 @@ def add_verb(
 
 
 def render_overview(width: int = 0) -> str:
-    """The help of the whole command, with its verbs in groups."""
+    """Return the help of the whole command, with its verbs in groups."""
     columns = width or shutil.get_terminal_size().columns
     columns = min(max(columns - 2, NARROWEST), WIDEST)
     lines = ["usage: ./fullmesh VERB [OPTIONS]", "", *textwrap.wrap(DESCRIPTION, columns)]

@@ -23,7 +23,7 @@ HELP = ("-h", "--help")
 # The verbs of an installed package, which has no roles, no playbooks and no tools for developers.
 ALONE = ("completion", "explain", "explain-log", "help", "report", "version")
 CODES = {
-    "CL-101": "a system package is missing and cannot be installed from here",
+    "CL-101": "a system package is missing, and Fullmesh cannot install it here",
     "CL-102": "apt-get failed",
     "CL-103": "no Python 3.11 to 3.14",
     "CL-104": "pip could not install the locked requirements",
@@ -33,10 +33,10 @@ CODES = {
     "CL-108": "a test part or scenario that does not exist",
     "CL-109": "a code that does not exist",
     "CL-110": "A log cannot be read",
-    "CL-111": "a data range on the command line that is none",
+    "CL-111": "a data range on the command line that is not a range",
     "CL-112": "a diagnosis that Ansible or the deadline ended",
     "CL-113": "a verb that needs the roles and playbooks of a checkout",
-    "CL-114": "a file that is no result of this version",
+    "CL-114": "a file that is not a result of this version",
     "CL-115": "a lock of torch that cannot be made",
     "CL-116": "runs that are not of one cluster and cannot be merged",
     "CL-117": "The command names no inventory, and there is no default one",
@@ -76,7 +76,7 @@ class VerbParser(argparse.ArgumentParser):
         return found, []
 
     def describe_unknown(self, word: str) -> str:
-        """Say that this parser does not know a word, and what it would take."""
+        """Report a word that this parser does not know, and the words that it accepts."""
         kind = "option" if word.startswith("-") else "argument"
         text = f"[CL-119] Unknown {kind}: {word}."
         names = difflib.get_close_matches(word.partition("=")[0], self._option_string_actions, 1)
@@ -86,7 +86,7 @@ class VerbParser(argparse.ArgumentParser):
 
 
 def build_parser(verb: str = "") -> argparse.ArgumentParser:
-    """The command line: with one verb only, else the whole of it."""
+    """Return the parser of one verb, or of the whole command line."""
     parser: argparse.ArgumentParser = VerbParser(prog="fullmesh", description=DESCRIPTION)
     parser.add_argument(
         "--version",

@@ -52,7 +52,7 @@ NODE_CODES = {
     "MF-101": "a node has drifted before its manifest is written",
     "MF-103": "the node restarted during the run, so it may have lost changes of the roles",
     "MF-102": "a role owns something of a kind that the manifest does not know",
-    "MF-180": "a node that never converged should receive the list of nodes",
+    "MF-180": "a node that was never configured should receive the list of nodes",
 }
 
 

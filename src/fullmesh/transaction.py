@@ -14,7 +14,7 @@ from fullmesh.model.addresses import is_address, parse_bare_address, split_host_
 from fullmesh.model.types import ClusterPlan, PlanLink
 
 CODES: dict[str, str] = {
-    "TX-101": "another change of the node still waits for its confirmation",
+    "TX-101": "another change of the node is still waiting for its confirmation",
     "TX-102": "the current state could not be saved. Nothing was changed",
     "TX-103": "systemd did not start the guard or the change. Nothing was changed",
     "TX-106": "the path of a file to change holds something that is neither a file nor a link",

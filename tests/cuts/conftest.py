@@ -91,7 +91,7 @@ class Node:
         return self.run(f"python3 - <<'END'\n{ENGINE}\n{script}\nEND", seconds)
 
     def idle(self) -> bool:
-        """Whether nothing is armed, and no module of a dead controller is still on its way to that."""
+        """Return whether nothing is armed, and no module of a dead controller is still on its way to that."""
         # the brackets keep pgrep from finding the shell that it is started by
         modules = "pgrep -f 'BECOME-SUCCES[S]|pytho[n]3[.0-9]* && sleep 0' | wc -l"
         return self.run(f"{modules}; ls {STORE}/*/armed 2> /dev/null | wc -l").split() == ["0", "0"]

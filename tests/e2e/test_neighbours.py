@@ -144,7 +144,7 @@ class Lab:
         return self.on(name, LOOK.format(vip=self.vips[name])).splitlines()
 
     def served(self) -> dict[str, str]:
-        """Whether each node reaches the others' service at keepalived's address, by a new connection."""
+        """Return whether each node reaches the others' service at keepalived's address, by a new connection."""
         ask = "import urllib.request as u; print(u.urlopen('http://{}:2049/', timeout=5).status)"
         return {
             name: self.on(name, f'python3 -c "{ask.format(self.vips[other])}"')

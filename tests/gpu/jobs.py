@@ -238,7 +238,7 @@ class GpuJob:
         (self.state / "go").touch()
 
     def ended(self, seconds: float) -> list[int | None]:
-        """Wait for the ranks to end; return their exit codes, None for one that still runs."""
+        """Wait for the ranks to end; return their exit codes, None for one that is still running."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and any(one.poll() is None for one in self.running):
             time.sleep(0.1)

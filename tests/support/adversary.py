@@ -149,7 +149,7 @@ class Adversary:
                 os.unlink(path)
 
     def inside(self, path: str) -> None:
-        """Whether somebody else has put something into a directory or a file of ours."""
+        """Return whether somebody else has put something into a directory or a file of ours."""
         with contextlib.suppress(OSError):
             info = os.lstat(path)
             if info.st_uid == self.me and stat.S_ISDIR(info.st_mode):

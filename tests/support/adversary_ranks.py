@@ -30,7 +30,7 @@ ENV_START, ENV_END = 49 - 2, 50 - 2  # fields of /proc/PID/stat behind the name 
 
 
 class Fake(NamedTuple):
-    """A process that is no rank.
+    """A process that is not a rank.
 
     Attributes:
         env: what it was told beside the job's own variables; argv: the options of a torchrun that it says it is.

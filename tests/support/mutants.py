@@ -87,7 +87,7 @@ def mutants(source: str) -> Iterator[Mutant]:
 
 
 def for_types(source: str, text: str) -> bool:
-    """Whether only mypy reads what was changed: no test that runs the code can see it."""
+    """Return whether only mypy reads what was changed: no test that runs the code can see it."""
     lines = zip(source.splitlines(), text.splitlines(), strict=False)
     first = next((old for old, new in lines if old != new), "")
     return "TYPE_CHECKING" in first or "(TypedDict" in first

@@ -105,7 +105,7 @@ def names_of(code: types.CodeType) -> Iterator[str]:
 
 
 def of_the_controller(function: Any, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether a function, or one of its file that it calls, names something of the controller's.
+    """Return whether a function, or one of its file that it calls, names something of the controller's.
 
     Asked before it runs, since some of that would not end a test as a skip: what a thread does, a class that
     pytest.raises is given.

@@ -177,7 +177,7 @@ NOT_RUN = {
 
 @dataclass(frozen=True)
 class End:
-    """Another end than 0, of which the page does not tell beside the command."""
+    """A different end than 0, of which the page does not tell beside the command."""
 
     code: int
     why: str

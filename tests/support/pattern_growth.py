@@ -85,7 +85,7 @@ def of_all(items: Any) -> frozenset[int]:
 
 
 def nullable(op: Any, av: Any) -> bool:
-    """Whether an item matches nothing as well."""
+    """Return whether an item matches nothing as well."""
     if op in EMPTY:
         return True
     if op in REPEATS:
@@ -131,7 +131,7 @@ def inner(items: Any) -> list[Any]:
 
 
 def within(op: Any, av: Any, known: frozenset[int]) -> bool:
-    """Whether a repeat can match something, all of it of known characters."""
+    """Return whether a repeat can match something, all of it of known characters."""
     return any(
         all(nullable(*one) or characters(*one) & known for one in way)
         and any(characters(*one) & known for one in way)

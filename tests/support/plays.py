@@ -44,7 +44,7 @@ class Done:
         }
 
     def says(self, sentence: str) -> bool:
-        """Whether the output has *sentence*, however YAML broke its lines."""
+        """Return whether the output has *sentence*, however YAML broke its lines."""
         return " ".join(sentence.split()) in " ".join(self.output.split())
 
     def changed(self) -> dict[str, int]:

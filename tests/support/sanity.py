@@ -41,7 +41,7 @@ def always(_text: str) -> bool:
 
 
 def drops(text: str) -> bool:
-    """Whether a value is bound to the name ``_``."""
+    """Return whether a value is bound to the name ``_``."""
     return any(
         (isinstance(one, ast.Name) and one.id == "_" and isinstance(one.ctx, ast.Store))
         or (isinstance(one, ast.arg) and one.arg == "_")
@@ -50,7 +50,7 @@ def drops(text: str) -> bool:
 
 
 def late(text: str) -> bool:
-    """Whether the documentation of a plugin stands below an import other than __future__'s."""
+    """Return whether the documentation of a plugin stands below an import other than __future__'s."""
     first = re.search(r"^(?:import|from (?!__future__))", text, re.MULTILINE)
     said = re.search(r"^DOCUMENTATION", text, re.MULTILINE)
     return bool(first and said and first.start() < said.start())

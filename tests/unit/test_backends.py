@@ -1146,14 +1146,14 @@ def test_a_complete_kernel_state_lacks_nothing() -> None:
     [
         (TAGGED | {"vlan": {"id": 8, "parent": "bond0"}}, "bond0.7 is VLAN 7 of bond0, not 8 of"),
         (TAGGED | {"vlan": {"id": 7, "parent": "eth1"}}, "not 7 of eth1"),
-        (TAGGED | {"interface": "eth1"}, "eth1 is no VLAN"),
+        (TAGGED | {"interface": "eth1"}, "eth1 is not a VLAN"),
         (TAGGED | {"interface": "eth1.9"}, "there is no eth1.9 yet"),
         (LACP | {"bond": LACP["bond"] | {"mode": "active-backup"}}, "has not mode active-backup"),
         (LACP | {"bond": LACP["bond"] | {"miimon": 50}}, "has not miimon 50"),
         (LACP | {"bond": LACP["bond"] | {"lacp_rate": "slow"}}, "has not lacp_rate slow"),
         (
             LACP | {"bond": LACP["bond"] | {"members": ["eth1", "eth3"]}},
-            "eth3 is no member of bond0",
+            "eth3 is not a member of bond0",
         ),
         (LACP | {"bond": LACP["bond"] | {"members": ["eth1"]}}, "eth2 is a member of bond0 that"),
         (LACP | {"interface": "bond0.7"}, "bond0.7 is no bond"),

@@ -285,7 +285,7 @@ def test_a_key_that_is_not_the_known_one_is_refused(order: dict[str, Any]) -> No
         packages.fetch_package_bundle(Dnf(), {**order, "fingerprints": []})
     Path(order["key"][7:]).write_text("<html>not found</html>")
     with pytest.raises(
-        packages.PackageFetchError, match=r"\[BN-108\].*is no key: this is no OpenPGP key"
+        packages.PackageFetchError, match=r"\[BN-108\].*is not a key: this is not an OpenPGP key"
     ):
         packages.fetch_package_bundle(Dnf(), order)
     Path(order["key"][7:]).unlink()

@@ -32,7 +32,7 @@ def test_every_owner_keeps_to_its_letters() -> None:
 
 @pytest.mark.parametrize("code", ALL)
 def test_every_code_is_named_by_a_test(code: str) -> None:
-    """Whether its sentence is made while the tests run, ``./fullmesh test codes`` says."""
+    """Return whether its sentence is made while the tests run, ``./fullmesh test codes`` says."""
     assert code in NAMED
 
 

@@ -150,7 +150,7 @@ def with_policies(state: str) -> World:
     """A cluster whose second node has a policy for the peers, as a lab node's survey told it.
 
     *state*: healthy; the range taken out of what runs (runtime), of what runs and what is kept (both); or the policy
-    asked for another zone than the peers' (ingress).
+    asked for a different zone than the peers' (ingress).
     """
     held = json.dumps(load("policies")[state])
     world = copy.deepcopy(HEALTHY)

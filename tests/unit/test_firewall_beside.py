@@ -95,7 +95,7 @@ def test_forwarded_traffic_is_distinguished() -> None:
 
 @pytest.mark.parametrize("port", ["x/tcp", "54095-50000/tcp", "/tcp"])
 def test_ports_that_cannot_be_read_are_no_free_passage(port: str) -> None:
-    with pytest.raises(ValueError, match="is no range of ports"):
+    with pytest.raises(ValueError, match="is not a range of ports"):
         blocking.find_peer_blockers(rules(), asked(port, peers="10.78.2.11"))
 
 

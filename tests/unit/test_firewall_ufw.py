@@ -168,7 +168,7 @@ def test_a_lost_limit_and_a_lost_rule_are_reported(root: Path) -> None:
     rules = ufw.list_carried_rules(str(root), PEERS, PORTS)
     text = ufw.describe_ufw_takeover(rules, [], ["`x`"])[0]["text"]
     assert "Without their rate limit: `limit tcp 2222" in text
-    assert "Not carried over, as asked: `x`" in text
+    assert "Not carried over, as configured: `x`" in text
 
 
 def test_ufw_conf_decides_whether_it_is_on(root: Path) -> None:

@@ -162,7 +162,7 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 
 
 def is_json_reader(node: ast.AST) -> bool:
-    """Whether it reads JSON that was not made in the same expression."""
+    """Return whether it reads JSON that was not made in the same expression."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     if ast.unparse(node.func) not in ("json.loads", "json.load"):

@@ -113,7 +113,7 @@ def netplan_entries(text: str) -> dict[tuple[str, str], Any] | None:
 
 
 def may_be_ours(name: str, entry: object) -> bool:
-    """Whether an entry names our interface, by whatever key."""
+    """Return whether an entry names our interface, by whatever key."""
     return name in OURS or "eth1" in json.dumps(entry, default=str) or "match" in str(entry)
 
 

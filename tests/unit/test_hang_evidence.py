@@ -370,7 +370,7 @@ def last(*looks: NodeHang) -> dict[int, Rank]:
 def test_a_missing_rank_of_a_running_torchrun_ended_well() -> None:
     found = last(look("el1", running(0)), look("ubuntu1", first=-1))
     assert (found[1]["process"], found[1]["exit_code"]) == ("gone", 0)
-    assert "still runs" in found[1]["missing"][0]["why"]
+    assert "is still running" in found[1]["missing"][0]["why"]
     assert last(look("el1", running(0)), look("ubuntu1"))[1]["exit_code"] is None
 
 

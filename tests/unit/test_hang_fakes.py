@@ -33,7 +33,7 @@ APART = ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}")
 
 
 def can_be_apart() -> bool:
-    """Whether an account without rights may make a user namespace here; some distributions forbid it."""
+    """Return whether an account without rights may make a user namespace here; some distributions forbid it."""
     words = [*APART, "true"]
     return os.geteuid() == 0 and not subprocess.run(words, user=NOBODY, check=False).returncode
 
@@ -45,16 +45,16 @@ KINDS = [
 ]
 # a text that the answer says of each: of the process, or of the rank that it says it is
 LEFT_OUT = {
-    "digit": "RANK is '²', which is no rank",
-    "huge_rank": "RANK is '1000000000000000', which is no rank",
+    "digit": "RANK is '²', which is not a rank",
+    "huge_rank": "RANK is '1000000000000000', which is not a rank",
     "long_rank": "RANK is '9999",
     "torchrun_huge": "--nproc-per-node is 1000000000000000",
 }
 SILENT = {
     "nested": "nested more than",
-    "typed_rank": "its rank is no number",
-    "typed_threads": "a thread is no mapping",
-    "typed_entries": "an entry is no mapping",
+    "typed_rank": "its rank is not a number",
+    "typed_threads": "a thread is not a mapping",
+    "typed_entries": "an entry is not a mapping",
     "number": "a number of 5001 digits",
     "large": "values, more than",
     "slow": "did not end in time",
@@ -130,7 +130,7 @@ def own(found: NodeHang) -> list[Rank]:
 
 
 def is_whole(found: NodeHang, honest: list[int]) -> bool:
-    """Whether the real job's answer is what it is without a stranger."""
+    """Return whether the real job's answer is what it is without a stranger."""
     ranks = own(found)
     whole = all(one["missing"] == [] and one["entries"] and one["threads"] for one in ranks)
     return whole and [(one["rank"], one["pid"]) for one in ranks] == list(enumerate(honest))

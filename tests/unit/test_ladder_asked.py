@@ -15,7 +15,7 @@ PYTHON = "/opt/fullmesh/venv/bin/python"
 
 
 def known(each: Any, arguments: Arguments) -> bool:
-    """Whether the module takes all of it."""
+    """Return whether the module takes all of it."""
     return set(each) <= set(arguments)
 
 

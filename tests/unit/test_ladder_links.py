@@ -208,7 +208,7 @@ def test_a_port_that_was_open_by_chance_does_not_count(
         return found
 
     monkeypatch.setattr(pairs.ProbeMesh, "round", then_closed)
-    told = f"open at first and shut when asked again, so not counted: {peer.port}"
+    told = f"open at first, then closed in the second test, so not counted: {peer.port}"
     assert ask_range([peer.port, shut]) == {shut: ("refused", told)}
     assert rounds == [[peer.port, shut], [peer.port]]
 

@@ -328,7 +328,7 @@ run.run_with_view(sys.argv[2:], views.PlainView(sys.stderr), Path(sys.argv[1]))
 
 
 def nobody_left(session: int) -> bool:
-    """Whether all processes of a session are gone; whoever adopts them takes a moment to notice that they ended."""
+    """Return whether all processes of a session are gone. Their new parent needs a moment to notice their end."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
         try:

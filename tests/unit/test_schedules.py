@@ -361,7 +361,7 @@ class Schedules(RuleBasedStateMachine):
         return str(self.node.engine.state_of(self.node.folder(self.pending.name)))
 
     def is_armed(self) -> bool:
-        """Whether a change waits for its confirmation."""
+        """Return whether a change waits for its confirmation."""
         return self.pending is not None and self.state() in ("armed", "restoring")
 
     def settled_if_over(self) -> None:
@@ -370,7 +370,7 @@ class Schedules(RuleBasedStateMachine):
             self.over()
 
     def faults(self) -> bool:
-        """Whether the rollback has named something that it could not put back."""
+        """Return whether the rollback has named something that it could not put back."""
         assert self.pending
         return bool(
             self.node.engine.read_json(self.node.folder(self.pending.name) + "/fired").get("faults")

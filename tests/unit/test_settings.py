@@ -195,7 +195,7 @@ TYPED = {"bool": "bool", "int": "int|float", "float": "float"}
 
 
 def _typed() -> dict[str, str]:
-    """Every setting of a role that is no text: name and kind."""
+    """Every setting of a role that is not text: name and kind."""
     return {
         name: option["type"]
         for role in ROLES

@@ -164,7 +164,9 @@ def test_numbers(value: float, text: str) -> None:
 def test_the_filter_reads_a_result_and_refuses_anything_else() -> None:
     given_ = verify_cluster.ladder_textfile
     assert given_(built(), "el1") == textfile.render_textfile(built(), "el1")
-    with pytest.raises(Exception, match=r"the verification has another form than expected: .*run"):
+    with pytest.raises(
+        Exception, match=r"the verification has a different form than expected: .*run"
+    ):
         given_({**built(), "run": 1}, "el1")
 
 
@@ -375,7 +377,7 @@ def test_systemd_names_the_main_processes() -> None:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert node_exporter.check_textfile_folder(str(tmp_path)) == ""
     gone = node_exporter.check_textfile_folder(str(tmp_path / "gone"))
-    assert gone.startswith(f"[MT-106] {tmp_path}/gone is no folder")
+    assert gone.startswith(f"[MT-106] {tmp_path}/gone is not a folder")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives a folder away")

@@ -221,7 +221,7 @@ def test_an_unhindered_rank_gets_more_time() -> None:
     assert [job.at(clock, picture) for clock in (0, 60, 61, 121, 299)] == [[], [], [], [], []]
     assert job.reported == {}
     [said] = job.at(300, picture) or job.at(360, picture)
-    assert "it still starts, or waits elsewhere" in said
+    assert "it is still starting, or waits for something else" in said
 
 
 def test_a_job_smaller_than_the_plan_is_counted() -> None:

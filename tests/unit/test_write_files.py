@@ -88,7 +88,7 @@ def test_a_key_with_another_fingerprint_is_refused(
     with pytest.raises(file_set.KeyRefusedError, match=words):
         file_set.plan_file_changes([key_item(tmp_path / "key.asc", source, expected)], [])
     source.write_text("<html>a proxy's page</html>")
-    with pytest.raises(file_set.KeyRefusedError, match="is no key: this is no OpenPGP key"):
+    with pytest.raises(file_set.KeyRefusedError, match="is not a key: this is not an OpenPGP key"):
         file_set.plan_file_changes([key_item(tmp_path / "key.asc", source, expected)], [])
 
 

@@ -85,7 +85,7 @@ def get_cache_path(question: NodeQuestion) -> str:
 
 
 def is_private_folder(folder: str) -> bool:
-    """Return whether a folder belongs to root alone and is no link."""
+    """Return whether a folder belongs to root alone and is not a link."""
     found = os.lstat(folder)
     return (
         stat.S_ISDIR(found.st_mode)

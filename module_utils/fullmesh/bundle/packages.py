@@ -113,7 +113,7 @@ def fetch_signing_key(params: BundleWork) -> str:
         mismatch = describe_mismatch(raw, params["fingerprints"])
     except ValueError as error:
         raise PackageFetchError(
-            "[BN-108] {} is no key: {}. Fix: correct the address (nccl_repository_key).".format(
+            "[BN-108] {} is not a key: {}. Fix: correct the address (nccl_repository_key).".format(
                 params["key"], error
             )
         ) from error
@@ -132,7 +132,7 @@ def fetch_signing_key(params: BundleWork) -> str:
 
 
 def has_other_source(url: str, root: str = "/") -> bool:
-    """Return whether another apt source than Fullmesh's names the repository."""
+    """Return whether an apt source other than Fullmesh's names the repository."""
     named = [one for one in sources.find_package_sources(url, root) if one["enabled"]]
     return any(not os.path.basename(one["path"]).startswith("fullmesh-") for one in named)
 

@@ -85,8 +85,8 @@ def list_open_files(pid: str, root: str = "") -> set[str]:
 def describe_held_locks(root: str = "") -> list[str]:
     """Describe the processes that hold the package managers' locks.
 
-    On btrfs and some overlays, stat(2) gives another device than the kernel's list of locks. So the open files of the
-    lock holders are compared as well.
+    On btrfs and some overlays, stat(2) gives a different device than the kernel's list of locks. So the open files of
+    the lock holders are compared as well.
     """
     held = parse_posix_locks(read_stripped(f"{root}/proc/locks") + "\n")
     files = {pid: list_open_files(pid, root) for pid in set(held.values())}
@@ -107,7 +107,7 @@ def describe_held_locks(root: str = "") -> list[str]:
 
 
 def describe_first_boot(root: str = "") -> list[str]:
-    """Return whether cloud-init still runs, as text (its documentation, "Boot stages": the last stage writes
+    """Return whether cloud-init is still running, as text (its documentation, "Boot stages": the last stage writes
     result.json)."""
     there = os.path.exists(root + "/run/cloud-init/enabled")
     done = os.path.exists(root + "/run/cloud-init/result.json")

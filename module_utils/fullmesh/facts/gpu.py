@@ -131,7 +131,7 @@ def parse_smi(text: str) -> SmiReport:
     """Parse ``nvidia-smi -q -x``: driver, CUDA, GPUs and their processes.
 
     Raises:
-        ElementTree.ParseError: it is no XML.
+        ElementTree.ParseError: it is not XML.
     """
     root = ElementTree.fromstring(text)  # noqa: S314 (the driver's own output)
     gpus = root.findall("gpu")[:MOST]

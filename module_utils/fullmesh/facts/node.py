@@ -77,7 +77,7 @@ def run_command(argv: list[str], seconds: float = COMMAND_SECONDS) -> tuple[int,
 
 
 def parse_os_release(text: str) -> dict[str, str]:
-    """Return Ansible's names for a distribution in os-release(5). A name that is no word is replaced by its ID."""
+    """Return Ansible's names for a distribution in os-release(5). A name that is not a word is replaced by its ID."""
     values = dict(re.findall(r'^([A-Z_]+)="?([^"\n]*)"?$', text, re.MULTILINE))
     own = values.get("ID", "") if WORD_OR_NONE.match(values.get("ID", "")) else ""
     named = values.get("NAME", "") if SYSTEM_NAME.match(values.get("NAME", "")) else own

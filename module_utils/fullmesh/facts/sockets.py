@@ -137,7 +137,7 @@ def find_port_owner(port: int) -> str:
                     return f"{stream.read().strip()} (pid {pid})"
             except OSError:
                 break
-    return "a process that could not be named"
+    return "an unknown process"
 
 
 # The watch has this file without tools/ip.py (node_programs), so this file reads ip(8) itself.

@@ -68,11 +68,11 @@ def pick_sample_ports(port: str, cuts: list[int]) -> list[int]:
     """Return one port of each stretch of ``50000-54095`` that the rules distinguish.
 
     Raises:
-        ValueError: it is no range of ports. A result without it would mean that the peers are not blocked.
+        ValueError: it is not a range of ports. A result without it would mean that the peers are not blocked.
     """
     span = parse_port_range(port)
     if span is None:
-        raise ValueError(f"{port!r} is no range of ports")
+        raise ValueError(f"{port!r} is not a range of ports")
     inside = cuts[bisect.bisect_right(cuts, span.first) : bisect.bisect_right(cuts, span.last)]
     return [span.first, *inside]
 

@@ -325,6 +325,6 @@ def has_roce_device(root: str = "") -> bool:
 
 
 def parse_firewalld_version(text: str) -> tuple[int, ...]:
-    """Parse ``1.3.3`` or ``0.9.11-rc1``. Empty if it is no version."""
+    """Parse ``1.3.3`` or ``0.9.11-rc1``. Empty if it is not a version."""
     found = re.match(r"\s*(\d+(?:\.\d+)+)", text, re.ASCII)
     return tuple(int(part) for part in found.group(1).split(".")) if found else ()

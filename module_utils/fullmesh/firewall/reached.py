@@ -144,7 +144,7 @@ def describe_listeners(found: list[FirewallListener]) -> str:
     """Describe listeners: ``8000/tcp (python3; 10.0.0.12 is connected)``."""
     texts = []
     for one in found:
-        who = one["process"] or "a process that could not be named"
+        who = one["process"] or "an unknown process"
         more = ", ".join(one["clients"][:NAMED])
         more += " and {} more".format(len(one["clients"]) - NAMED) * (len(one["clients"]) > NAMED)
         verb = "is" if len(one["clients"]) == 1 else "are"

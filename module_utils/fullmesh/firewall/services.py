@@ -132,7 +132,7 @@ class FirewallServices:
             self.run(["/bin/sh", "-c", cleanup])
 
     def stop_firewalld(self) -> None:
-        """Stop it, and nothing else with it."""
+        """Stop firewalld, and keep the rules of other programs."""
         self.run_or_refuse(STOP, "PF-117", "firewalld did not stop")
 
     def disable_firewalld(self) -> None:

@@ -153,7 +153,7 @@ class FoundPeerBlocker(PeerBlocker):
     tool: str
 
 
-# ``from`` is no name that a class could have.
+# ``from`` is not a name that a class could have.
 UfwRule = TypedDict(
     "UfwRule",
     {

@@ -298,7 +298,7 @@ def describe_ufw_takeover(rules: list[UfwRule], ports: list[str], lost: list[str
         "(undo enables it again)"
     )
     if lost:
-        text += ". Not carried over, as asked: " + "; ".join(lost)
+        text += ". Not carried over, as configured: " + "; ".join(lost)
     limits = [one["text"] for one in rules if one["action"] == "limit"]
     if limits:
         text += ". Without their rate limit: " + "; ".join(f"`{one}`" for one in limits)

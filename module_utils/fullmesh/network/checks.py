@@ -61,7 +61,7 @@ def explain_unsupported(node: NetworkNode, interface: str) -> str:
     if os.path.exists(node.root + "/proc/net/vlan/" + interface):
         return "it is a VLAN"
     kind = node.read(base + "/type").strip()
-    return "" if kind == ETHERNET else f"it is no Ethernet interface (ARPHRD type {kind})"
+    return "" if kind == ETHERNET else f"it is not an Ethernet interface (ARPHRD type {kind})"
 
 
 def find_providers(node: NetworkNode, links: list[LinkSettings], wanted: str) -> dict[str, str]:

@@ -100,7 +100,7 @@ def find_vlan_faults(link: LinkSettings, state: IpLink | None) -> list[str]:
     if not vlan:
         return []
     if state is None or state["kind"] != "vlan":
-        return ["{} is no VLAN".format(link["interface"])]
+        return ["{} is not a VLAN".format(link["interface"])]
     have, wanted = str(state["data"].get("id", "")), str(vlan["id"])
     if (have, state["parent"]) == (wanted, vlan["parent"]):
         return []
@@ -126,7 +126,7 @@ def find_bond_faults(link: LinkSettings, seen: Mapping[str, IpLink]) -> list[str
     have = {one for one, other in seen.items() if other.get("master") == name}
     for one in bond["members"]:
         if one not in have:
-            faults.append(f"{one} is no member of {name}")
+            faults.append(f"{one} is not a member of {name}")
     for one in sorted(have - set(bond["members"])):
         faults.append(f"{one} is a member of {name} that is not in the plan")
     return faults

@@ -39,7 +39,7 @@ def is_own_lock(line: str, names: Sequence[str]) -> bool:
 
 
 def is_package_lock(line: str, name: str) -> bool:
-    """Return whether *line* locks some version of exactly *name*. An exclusion (``!``) is no lock."""
+    """Return whether *line* locks some version of exactly *name*. An exclusion (``!``) is not a lock."""
     return bool(re.match(re.escape(name) + r"(?:$|\.|-[\d*])", line.strip(SPACE), re.ASCII))
 
 

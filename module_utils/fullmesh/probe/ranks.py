@@ -185,7 +185,7 @@ class RankSupervision:
                 self.failed = time.monotonic()
 
     def kill_all(self, among: list[int]) -> None:
-        """End every rank that still runs."""
+        """End every rank that is still running."""
         for rank, process in self.running.items():
             kill_rank(process)
             among.append(rank)
@@ -388,7 +388,7 @@ def read_event_lines(path: str, owner: int) -> list[RankEvent]:
             event = None
         if not is_rank_event(event):
             last = found[-1]["step"] if found else "import"
-            text = "it wrote a line that is no event: {}".format(
+            text = "it wrote a line that is not an event: {}".format(
                 line[:200].decode("utf-8", "replace")
             )
             return [*found, {"step": last, "state": "failed", "text": text, "data": {}}]

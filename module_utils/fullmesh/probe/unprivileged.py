@@ -149,7 +149,7 @@ def refuse_unreadable(account: pwd.struct_passwd, path: str, run: bool = False) 
         rights = "rx" if run or os.path.isdir(closed) else "r"
         raise RankRefusedError(
             "VC-305" if run else "VC-310",
-            f"their account, which has no rights, may not {'run' if run else 'read'} {path}: {closed} has mode "
+            f"their account, which has no rights, cannot {'run' if run else 'read'} {path}: {closed} has mode "
             f"{stat.S_IMODE(held.st_mode):04o}, owner {held.st_uid}",
             f"chmod o+{rights} {closed}",
         )

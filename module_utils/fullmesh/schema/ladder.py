@@ -21,7 +21,7 @@ Verdict = Literal[
     "mtu_black_hole",
 ]
 # How the remark of a closed port begins if another port of that peer was open, and then closed on the second try.
-BY_CHANCE = "open at first and shut when asked again"
+BY_CHANCE = "open at first, then closed in the second test"
 # The kind of a listener: a port that the kernel chose, one of the data range, the plan's own two, a service's (held:
 # the service itself listens there), one outside.
 PeerKind = Literal["sample", "range", "master", "rendezvous", "service", "held"]

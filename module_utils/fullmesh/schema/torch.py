@@ -105,7 +105,7 @@ class WheelShareResult(TypedDict):
     why: str
 
 
-# ``from`` is no name that a class could have.
+# ``from`` is not a name that a class could have.
 Fetched = TypedDict(
     "Fetched",
     {

@@ -5,7 +5,7 @@
 Standard library only.
 
 A role's record is ``/var/lib/fullmesh/undo/<role>/point.json``. ``blobs/`` next to it has the content of files, named
-by checksum. The role's ``part`` holds state that is no file, sysctl, unit or package: the run-time mode of SELinux,
+by checksum. The role's ``part`` holds state that is not a file, sysctl, unit or package: the run-time mode of SELinux,
 snapshots of network owners, the account that node_ssh created, whether ufw was loaded.
 
 peer_firewall also has ``ufw.json``. If a take-over is not confirmed, this file is restored (usually removed), but the

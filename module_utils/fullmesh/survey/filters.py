@@ -136,7 +136,7 @@ def survey_ruleset() -> tuple[NftSurvey | None, str]:
     if not text:
         return None, why
     if len(text) > TEXT_MOST:
-        return None, "there are more rules than can be read"
+        return None, "there are too many rules to read"
     found = parse_ruleset(text)
     nameless = [c for c in found["chains"] if c["family"] == "netdev" and not c.get("dev")]
     if nameless:  # nft 1.0.6 and similar versions omit a chain's interfaces in JSON

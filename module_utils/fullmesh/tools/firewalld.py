@@ -35,12 +35,12 @@ def parse_bus_reply(text: str) -> Any:
     """Parse `build_bus_command`: the first value of the reply, without D-Bus types.
 
     Raises:
-        ForeignTextError: it is no reply.
+        ForeignTextError: it is not a reply.
     """
     held = parse_tool_json(text)
     data = held.get("data") if isinstance(held, dict) else None
     if not isinstance(data, list) or not data:
-        raise ForeignTextError("it is no reply of D-Bus")
+        raise ForeignTextError("it is not a reply of D-Bus")
     return strip_types(data[0])
 
 
@@ -112,12 +112,12 @@ def parse_object(text: str) -> Any:
     """Parse the file of an object.
 
     Raises:
-        ForeignTextError: it is no XML.
+        ForeignTextError: it is not XML.
     """
     try:
         return ElementTree.fromstring(text)  # noqa: S314 (a file that only root of this node can write)
     except ElementTree.ParseError as error:
-        raise ForeignTextError(f"it is no XML: {error}") from None
+        raise ForeignTextError(f"it is not XML: {error}") from None
 
 
 def read_object_file(root: str, kind: str, name: str) -> Any:

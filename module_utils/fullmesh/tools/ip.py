@@ -127,7 +127,7 @@ def parse_objects(text: str) -> list[dict[str, Any]]:
     """Parse the list of objects that ``ip -j`` prints.
 
     Raises:
-        ForeignTextError: it is no JSON, or is larger than any.
+        ForeignTextError: it is not JSON, or is larger than any.
     """
     return list_objects(parse_tool_json(text.strip() or "[]"))
 

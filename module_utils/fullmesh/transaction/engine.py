@@ -1713,7 +1713,7 @@ def finish_restore(
     if by != "guard":
         run_with_deadline(build_stop_guard(name))
     # This must work on a full disk, because everyone waits for this state. It also comes last: the next transaction of
-    # this name ends a guard that still runs.
+    # this name ends a guard that is still running.
     write_report(directory, report, "fired")
     if not os.path.exists(directory + "/fired"):
         with contextlib.suppress(OSError):

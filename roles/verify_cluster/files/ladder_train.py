@@ -56,7 +56,7 @@ class Team:
 
 
 def paired(*rows: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """What stands at one place of each row; a row that is shorter is no result, and never passes unseen.
+    """What stands at one place of each row; a row that is shorter is not a result, and never passes unseen.
 
     zip's ``strict`` came with Python 3.10; a torch of one's own may run on EL 9's 3.9.
 

@@ -82,7 +82,7 @@ class Codes(SphinxPostTransform):
 
 
 def in_any(node: nodes.Node, kinds: tuple[type[nodes.Element], ...]) -> bool:
-    """Whether a node lies in one of these."""
+    """Return whether a node lies in one of these."""
     above: nodes.Node | None = node.parent
     while above is not None:
         if isinstance(above, kinds):

@@ -144,7 +144,7 @@ async def open_reused_channel(control_path: Path, command: str) -> AsyncIterator
 
 @contextlib.asynccontextmanager
 async def open_new_channel(way: ConnectionSpec) -> AsyncIterator[Channel]:
-    """Run a command over a connection that ssh makes. Leaving the context kills it if it still runs.
+    """Run a command over a connection that ssh makes. Leaving the context kills it if it is still running.
 
     Raises:
         OSError: there is no ssh.

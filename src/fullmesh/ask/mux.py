@@ -131,7 +131,7 @@ class ControlSocket:
             await loop.sock_sendall(control, pack_message(HELLO, VERSION))
             hello = await receive_message(control)
             if hello.kind != HELLO or hello.number(0) != VERSION:
-                raise MuxError(f"{path} speaks another version of the protocol")
+                raise MuxError(f"{path} uses another version of the protocol")
         except (OSError, EOFError) as error:
             control.close()
             raise MuxError(f"{path}: {error or 'closed'}") from error
@@ -184,6 +184,6 @@ class ControlSocket:
                 )
 
     def close(self) -> None:
-        """Close the socket. The master process then closes a session that still runs."""
+        """Close the socket. The master process then closes a session that is still running."""
         with contextlib.suppress(OSError):
             self.control.close()

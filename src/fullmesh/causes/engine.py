@@ -35,7 +35,7 @@ class RankedFinding(Protocol):
 
     @property
     def severity(self) -> str:
-        """How grave it is."""
+        """The severity of the finding."""
 
 
 Found = TypeVar("Found", bound=RankedFinding)
@@ -174,7 +174,7 @@ def load_cause(code: str) -> Cause | None:
     """Load the cause of a code, or None if the code has no module.
 
     Raises:
-        ValueError: the module is named after another code than its cause has.
+        ValueError: the module is named after a different code than its cause.
     """
     name = index_cause_modules().get(code)
     if name is None:
@@ -229,7 +229,7 @@ def list_explained_codes(code: str) -> frozenset[str]:
 
 
 def can_explain(root: RankedFinding, other: RankedFinding) -> bool:
-    """Whether one finding is why there is the other."""
+    """Return whether one finding explains the other."""
     if other.code not in list_explained_codes(root.code):
         return False
     return any(True for _ in list_explanations(root, other))

@@ -96,7 +96,7 @@ class ClusterEvidence:
         return str(held or self.plan["nodes"][name].get("interface", ""))
 
     def holds(self, name: str, address: str) -> bool:
-        """Whether an address is on one of the node's interfaces."""
+        """Return whether an address is on one of the node's interfaces."""
         return address in self.seen.facts(name).get("addresses", {})
 
     def counter(self, name: str, key: str) -> int:
@@ -120,5 +120,5 @@ Rule = Callable[[ClusterEvidence], Iterator[Finding]]
 
 
 def has_loopback_prefix(address: str) -> bool:
-    """Whether an address never leaves its machine."""
+    """Return whether an address never leaves its machine."""
     return address.startswith(LOOPBACKS)

@@ -24,6 +24,6 @@ def describe_port_range(port: int, options: ExplainOptions) -> str:
 
 
 def is_kernel_chosen_port(port: int, options: ExplainOptions) -> bool:
-    """Whether it is a port that the kernel gave out, so torchrun's own second store."""
+    """Return whether the kernel chose this port, which then belongs to torchrun's own second store."""
     data = options.data_ports
     return port in KERNEL_RANGE or (data is not None and port in data)

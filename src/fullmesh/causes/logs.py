@@ -42,7 +42,7 @@ Derive = Callable[[Fields, ExplainOptions], Fields | None]
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern that recognises a line.
+    """A pattern that recognizes a line.
 
     Attributes:
         needle: literal text, searched first because that is 100 times cheaper than *regex*.
@@ -111,7 +111,7 @@ class LogCause(Cause):
     Attributes:
         doc: its page, in which {names} are fields, and {who} is a rank and its host.
         looks: real lines.
-        patterns: how its lines are recognised.
+        patterns: how its lines are recognized.
         find: yields its findings if several lines or logs show it together.
         facts: the facts that *find* needs from the logs.
         follows_any: whether it follows from any cause that is found.
@@ -183,7 +183,7 @@ class LogFinding:
 
     @property
     def severity(self) -> str:
-        """How much it weighs."""
+        """The severity of the finding."""
         return self.cause.severity
 
     def _fill(self, template: str, *, command: bool = False) -> str:
@@ -201,7 +201,7 @@ class LogFinding:
 
     @property
     def where(self) -> str:
-        """The broken end."""
+        """The place to look."""
         return self._fill(self.cause.page.where)
 
     @property

@@ -21,19 +21,19 @@ RANGES = ("VC-107", "DG-107", "VC-212", "VC-213", "VC-602", "DG-112")
 
 
 def has_root_node(root: Finding, other: Finding) -> bool:
-    """Whether the other finding is about the root's node, or about links that all end at it."""
+    """Return whether the other finding is about the root's node, or about links that all end at it."""
     if other.pairs:
         return all(root.node in pair for pair in other.pairs)
     return bool(root.node) and root.node in (other.node, other.peer)
 
 
 def has_same_node(root: Finding, other: Finding) -> bool:
-    """Whether both findings need a fix on the same node."""
+    """Return whether both findings need a fix on the same node."""
     return bool(root.node) and root.node == other.node
 
 
 def has_root_end(root: Finding, other: Finding) -> bool:
-    """Whether all links of the other end at the root's node, or at the node whose address it has."""
+    """Return whether all links of the other end at the root's node, or at the node whose address it has."""
     ends = {root.node, root.peer}
     return has_root_node(root, other) or (
         bool(other.pairs) and all(ends & set(pair) for pair in other.pairs)
@@ -41,17 +41,17 @@ def has_root_end(root: Finding, other: Finding) -> bool:
 
 
 def has_same_links(root: Finding, other: Finding) -> bool:
-    """Whether all links of the other are links of the root."""
+    """Return whether all links of the other are links of the root."""
     return bool(other.pairs) and set(other.pairs) <= set(root.pairs)
 
 
 def has_same_blocked_ports(root: Finding, other: Finding) -> bool:
-    """Whether the links are the same, and the root names all kinds of ports of the other."""
+    """Return whether the links are the same, and the root names all kinds of ports of the other."""
     return has_same_links(root, other) and set(other.kinds) <= set(root.kinds)
 
 
 def is_return_path(root: Finding, other: Finding) -> bool:
-    """Whether the other is about the opposite direction: replies need the link back as well."""
+    """Return whether the other is about the opposite direction: replies need the link back as well."""
     if "EADDRNOTAVAIL" in root.seen:  # no port for a connection of one's own; answers need none
         return has_same_links(root, other)
     back = {(target, source) for source, target in root.pairs}
@@ -59,34 +59,34 @@ def is_return_path(root: Finding, other: Finding) -> bool:
 
 
 def is_account_rule(root: Finding, other: Finding) -> bool:
-    """Whether the rule that drops the packets matches on the account that sends them."""
+    """Return whether the rule that drops the packets matches on the account that sends them."""
     return is_return_path(root, other) and any(word in other.seen for word in ("skuid", "skgid"))
 
 
 def has_kernel_ports_only(root: Finding, other: Finding) -> bool:
-    """Whether only ports that the root's kernel chose are blocked, and none of the planned range."""
+    """Return whether only ports that the root's kernel chose are blocked, and none of the planned range."""
     into = all(root.node == target for _, target in other.pairs) and bool(other.pairs)
     return into and set(other.kinds) <= {"sample"}
 
 
 def is_out_of_ports(root: Finding, other: Finding) -> bool:
-    """Whether connections from the root's node fail because its kernel has no free port."""
+    """Return whether connections from the root's node fail because its kernel has no free port."""
     from_it = bool(other.pairs) and all(root.node == source for source, _ in other.pairs)
     return from_it and "EADDRNOTAVAIL" in other.seen
 
 
 def is_own_name(root: Finding, other: Finding) -> bool:
-    """Whether the other is about the node's own name."""
+    """Return whether the other is about the node's own name."""
     return has_same_node(root, other) and other.peer == other.node
 
 
 def has_lossy_end(root: Finding, other: Finding) -> bool:
-    """Whether the node lost connections and is an end of the link. A mere risk of loss explains nothing."""
+    """Return whether the node lost connections and is an end of the link. A mere risk of loss explains nothing."""
     return root.severity == ERROR and has_root_node(root, other)
 
 
 def has_no_route(root: Finding, other: Finding) -> bool:
-    """Whether the kernel of the root's node has no route at all.
+    """Return whether the kernel of the root's node has no route at all.
 
     Its routes disappeared with its interface or address. A route or rule that rejects packets gives
     EINVAL, EACCES or EHOSTUNREACH (ip-route(8)) and stays a cause of its own.
@@ -99,14 +99,14 @@ DESPITE_RULE = (has_kernel_ports_only, has_same_blocked_ports, is_account_rule)
 
 
 def has_rule_evidence(finding: Finding) -> bool:
-    """Whether the firewall's rule was found on paper."""
+    """Return whether the finding names the firewall's rule."""
     return (
         finding.code in (*SHUT, *WALLS) and "table " in finding.seen and " chain " in finding.seen
     )
 
 
 def can_explain_on_cluster(root: Finding, other: Finding) -> bool:
-    """Whether one finding of a cluster is why there is the other."""
+    """Return whether one finding of a cluster explains the other."""
     if root.code == other.code and not other.pairs:
         return has_same_node(root, other)  # the same finding in other words
     known = has_rule_evidence(other)

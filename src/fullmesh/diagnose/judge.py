@@ -66,7 +66,7 @@ class DiagnosisRun:
 
 
 def explain_silent_node(told: Any) -> tuple[str, str]:
-    """Why nothing usable came from a node: a word and the message."""
+    """Return why a node gave no usable answer: a word and the message."""
     held = told if isinstance(told, Mapping) else {}
     message = shape.clean_value(held.get("msg") or held.get("module_stderr") or "no answer", 400)
     return (

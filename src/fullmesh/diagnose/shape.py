@@ -63,7 +63,7 @@ class RawTemplate:
 
 
 def clean_value(value: Any, most: int = TEXT_MOST) -> str:
-    """One line of printable text."""
+    """Return the value as one line of printable text."""
     text = value if type(value) is str else str(value)
     # No character of CONTROL is printable, and this test takes a fifth of the search's time.
     return text[:most] if text.isprintable() else CONTROL.sub(" ", text)[:most]
@@ -123,7 +123,7 @@ def fit_dict(template: Mapping[str, Any], value: Any) -> dict[str, Any]:
 
 
 def fit_scalar(kind: Any, value: Any) -> Any:
-    """Text, a word, a number or a truth value."""
+    """Validate a text, a word, a number or a truth value."""
     if isinstance(kind, ChoiceTemplate):
         if isinstance(value, str) and value in kind.of:
             return value
@@ -144,7 +144,7 @@ def fit_scalar(kind: Any, value: Any) -> Any:
 
 
 def clean_json(value: Any, depth: int = 0) -> Any:
-    """Any JSON of a bearable depth."""
+    """Return any JSON up to the allowed depth."""
     if depth > DEPTH:
         return None
     if isinstance(value, str):

@@ -354,7 +354,7 @@ def _check_open_ssh(
     return [
         make_ec2_finding(
             "EC-118",
-            f"security group {group} allows everybody: {rule}",
+            f"security group {group} allows everyone: {rule}",
             port="22/tcp",
             seen=rule.target,
             fix="Set ec2_security_group_ssh_from to the addresses that you work from, and remove this rule",

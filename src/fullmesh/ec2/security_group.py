@@ -23,7 +23,7 @@ CODES: dict[str, str] = {
     "EC-101": "the mode does not exist",
     "EC-102": "an ssh source is not a network, or is the whole world",
     "EC-103": "an extra port is malformed",
-    "EC-104": "a group is named neither by id nor by tag",
+    "EC-104": "a group has neither an id nor a tag",
     "EC-105": "a group does not exist",
     "EC-106": "several groups have the tag",
     "EC-107": "a group that Fullmesh did not create has the group's name",
@@ -37,7 +37,7 @@ CODES: dict[str, str] = {
     "EC-121": "boto3 is missing on the controller",
     "EC-122": "AWS rejects the query: check credentials, rights and region",
     "EC-123": "undo would leave a network interface without any group",
-    "EC-124": "undo: the group is still used by something else",
+    "EC-124": "undo: another resource still uses the group",
     "EC-125": "the mode is efa, but a node has no EFA interface",
 }
 

@@ -57,7 +57,7 @@ def explain_code(code: str, meaning: str, titles: dict[str, tuple[str, str]]) ->
 
 
 def find_similar_codes(code: str, known: list[str]) -> list[str]:
-    """Codes that may have been meant."""
+    """Return the codes that the user may have meant."""
     if longer := [one for one in known if len(code) > 3 and one.startswith(code)]:  # noqa: PLR2004 (XX- is no start)
         return longer[:6]
     same = [one for one in known if one.startswith(code[:2])]

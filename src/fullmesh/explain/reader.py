@@ -123,7 +123,7 @@ def list_log_sources(names: list[str], base: Path) -> list[tuple[str, Source]]:
 
 
 def _list_log_members(name: str, path: Path) -> list[tuple[str, Source]]:
-    """A file, or the files of a zip archive."""
+    """Return a file, or the files of a zip archive."""
     try:
         inside = list_zip_members(path, MOST_FILES) if path.is_file() else []
     except UnreadableLogError as exc:
@@ -344,7 +344,7 @@ def read_log_blocks(
 
     Raises:
         OSError: it cannot be opened or read.
-        UnreadableError: it is packed in a form that cannot be unpacked, or it is no text.
+        UnreadableError: it is packed in a form that cannot be unpacked, or it is not text.
         RefusedError: it begins as a rank's record, and is none that may be read.
     """
     try:

@@ -194,7 +194,7 @@ class ZipMember:
         """Yield its bytes.
 
         Raises:
-            UnreadableError: it is encrypted, or uses another packing method than deflate.
+            UnreadableError: it is encrypted, or uses a different packing method than deflate.
             LateError: the deadline passed.
         """
         if self.info.flag_bits & 1:

@@ -231,8 +231,8 @@ def make_absent_rank(number: int, world: int, host: str, why: str, *, gone: bool
 def make_ended_rank(number: int, world: int, look: NodeHang, began_ns: int) -> Rank:
     """Describe how a rank ended, if its node answers but has no process of it.
 
-    If a rank fails, torchrun ends itself and its other ranks within a second. So if torchrun still runs, the rank ended
-    without an error.
+    If a rank fails, torchrun ends itself and its other ranks within a second. So if torchrun is still running, the rank
+    ended without an error.
     """
     found = make_absent_rank(
         number, world, look["host"], "no process of this rank runs there", gone=True
@@ -251,7 +251,7 @@ def make_ended_rank(number: int, world: int, look: NodeHang, began_ns: int) -> R
         found["exit_code"], found["kernel"] = -signal.SIGKILL, killed[-1:]
     elif starts:
         found["exit_code"] = 0
-        found["missing"][0]["why"] = f"its torchrun (process {starts[0]['pid']}) still runs"
+        found["missing"][0]["why"] = f"its torchrun (process {starts[0]['pid']}) is still running"
     return found
 
 

@@ -116,7 +116,7 @@ def group_answers_by_job(
     """Sort the answers by job.
 
     Returns:
-        The jobs to judge, and the names of those that are too many or cannot be judged.
+        Return the jobs to evaluate, and the names of those beyond the limit or without usable data.
     """
     keys = find_job_keys(plan, answers)
     found: list[QueriedJob] = []

@@ -25,7 +25,7 @@ SEVERITIES = (CAUSE, WARNING, NOTE)
 
 @cache
 def load_hang_causes() -> dict[str, HangCause]:
-    """Every cause of a hang: code -> cause."""
+    """Return every cause of a hang: code -> cause."""
     return {
         code: cause for code, cause in load_causes("HG").items() if isinstance(cause, HangCause)
     }

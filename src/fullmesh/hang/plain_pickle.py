@@ -1,7 +1,7 @@
 """Reads pickles of plain data, and nothing else: the dump files that torch's C++ writes.
 
-Not pickle's machinery with a lock on it: a pickle may ask for a class, or for a memo of four billion places, and here
-is no code that could give it one. It may contain only dicts, lists, tuples, texts, numbers, booleans and None.
+This does not restrict the module pickle: a pickle can request a class, or a memo of four billion places, and this
+reader has no code for either. It may contain only dicts, lists, tuples, texts, numbers, booleans and None.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Query all nodes of a watched job that hangs for the rank that causes it, while the job still runs."""
+"""Query all nodes of a watched job that hangs for the rank that causes it, while the job is still running."""
 
 from __future__ import annotations
 

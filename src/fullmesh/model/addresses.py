@@ -104,7 +104,7 @@ def split_host_port(text: str) -> tuple[str, int]:
     """Read ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
 
     Raises:
-        ValueError: the port is no number.
+        ValueError: the port is not a number.
     """
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")

@@ -35,7 +35,7 @@ CASES: tuple[tuple[str, str, str], ...] = (
     (
         r"sudo: a password is required|Missing sudo password|a terminal is required|incorrect sudo password"
         r"|is not in the sudoers|may not run sudo|sudo: command not found|sudo: not found",
-        "its user may not become root with sudo, or not without a password",
+        "its user cannot become root with sudo, or not without a password",
         "Give the password with -K, or allow the user sudo without a password",
     ),
     (

@@ -233,7 +233,7 @@ def _find_bond_option_faults(
             Fault(
                 "PL-125",
                 f"{where}: bond primary {options['primary']!r} is not one of its members",
-                f"Use one of {', '.join(members)}, spelt as there",
+                f"Use one of {', '.join(members)}, with the same spelling",
             )
         )
     beat = options["miimon"]

@@ -22,7 +22,7 @@ from fullmesh.settings import ROOT
 
 LOG, EVENTS = "ansible.log", "events.jsonl"
 STEP_SECONDS = 0.1
-# A terminal's Ctrl-C also reaches Ansible, which then ends its workers. If it still runs, it gets these signals.
+# A terminal's Ctrl-C also reaches Ansible, which then ends its workers. If it is still running, it gets these signals.
 PATIENCE: tuple[tuple[signal.Signals | None, float], ...] = (
     (None, 3.0),
     (signal.SIGINT, 10.0),

@@ -14,7 +14,7 @@ from fullmesh.roles.torch_runtime import find_python_version
 CODES: dict[str, str] = {
     "BN-101": "there is no bundle, or the file is not one",
     "BN-102": "the bundle is damaged",
-    "BN-103": "the bundle was made for another system than a node's",
+    "BN-103": "the bundle was made for a different system than a node's",
     "BN-104": "the bundle has no wheels for a node's Python, machine or lock",
     "BN-106": "the machine that packs the bundle already has some of its packages (a warning)",
     "BN-105": "a package manager could not fetch packages for the bundle",

@@ -21,7 +21,7 @@ CODES: dict[str, str] = {
     "CT-107": "the container toolkit does not describe the GPUs for containers (CDI)",
     "CT-108": "docker's daemon.json cannot be read, or docker does not start with NVIDIA's runtime in it",
     "CT-109": "note: no driver is loaded, so containers get GPUs only after the reboot that loads it",
-    "CT-110": "note: containers run, so docker takes NVIDIA's runtime at its next start",
+    "CT-110": "note: containers run, so docker uses NVIDIA's runtime at its next start",
     "CT-111": "The repository's key does not have an expected fingerprint",
 }
 UNSIGNED = "none"
@@ -141,6 +141,6 @@ def collect_toolkit_notes(devices: CdiState, waiting: int) -> list[CodedText]:
         text = f"no NVIDIA driver is loaded: containers get the GPUs after the reboot that loads it ({how})"
         found.append({"code": "CT-109", "text": text})
     if waiting:
-        text = f"{waiting} container(s) run: docker takes NVIDIA's runtime after `systemctl restart docker`"
+        text = f"{waiting} container(s) run: docker uses NVIDIA's runtime after `systemctl restart docker`"
         found.append({"code": "CT-110", "text": text})
     return found

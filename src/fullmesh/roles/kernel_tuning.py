@@ -19,7 +19,7 @@ CODES: dict[str, str] = {
     "KT-103": "kernel_tuning_sysctls has a key or value that sysctl cannot read",
     "KT-104": "kernel_tuning_nofile is too small for the world size, or is not a number",
     "KT-105": "the pinned ports or the reserved ports differ from the plan",
-    "KT-110": "the kernel did not take a value",
+    "KT-110": "the kernel did not accept a value",
     "KT-111": "kernel_tuning_nofile is above the node's fs.nr_open",
     "KT-112": "a file that the system reads later overrides a value at boot",
     "KT-113": "a key cannot be set on a real host, or a key that must be set cannot",

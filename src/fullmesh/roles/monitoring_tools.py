@@ -15,7 +15,7 @@ CODES: dict[str, str] = {
     "MT-102": "a list of monitoring tools is malformed, or has an invalid package name",
     "MT-103": "the folder for text files is not a plain absolute path",
     "MT-104": "a folder for text files is set, but node_exporter is off",
-    "MT-105": "a running node_exporter reads no folder of text files that Fullmesh could write to",
+    "MT-105": "a running node_exporter does not read text files from a folder that Fullmesh can write to",
     "MT-106": "the folder for text files does not exist",
     "MT-107": "node_exporter does not run although it was started",
     "MT-108": "the metrics of a verification could not be written for node_exporter (a warning)",

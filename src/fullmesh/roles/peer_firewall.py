@@ -21,7 +21,7 @@ CODES: dict[str, str] = {
     "PF-105": "peer_firewall_rollback_seconds is too short for a new connection",
     "PF-106": "the firewall is set to off in a group named like production",
     "PF-107": "peer_firewall_rdma, _ufw or _existing_services has a value that does not exist",
-    "PF-110": "ufw is active on the node, but the settings do not allow to replace it",
+    "PF-110": "ufw is active on the node, but the settings do not allow Fullmesh to replace it",
     "PF-111": "another firewall service is active, which starting firewalld would stop",
     "PF-112": "firewalld is masked",
     "PF-113": "another zone claims a peer's address (mode peers_only)",
@@ -50,7 +50,7 @@ CODES: dict[str, str] = {
     "PF-206": "a rule outside firewalld may drop the peers' traffic",
     "PF-207": "iptables' old tables are in use and cannot be read",
     "PF-208": "the undo's reload dropped runtime-only settings of another program",
-    "PF-209": "the zone of the cluster's interface opens the cluster's ports to everybody",
+    "PF-209": "the zone of the cluster's interface opens the cluster's ports to everyone",
     "PF-210": "peers can no longer reach services that they reached before, as configured",
     "PF-211": "the first start of firewalld blocks services that were reachable, as configured",
     "PF-180": "a node whose list of peers changes no longer has firewalld",
@@ -197,7 +197,7 @@ def _find_production_faults(groups: Sequence[str], options: Mapping[str, Any]) -
     ):
         return []
     text = f"peer_firewall_mode is off for a host in the group {named[0]}"
-    step = "Every port would be open to everybody. If you want that, set peer_firewall_off_confirmed to true"
+    step = "Every port would be open to everyone. If you want that, set peer_firewall_off_confirmed to true"
     return [Fault("PF-106", text, step)]
 
 

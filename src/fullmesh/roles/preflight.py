@@ -166,7 +166,7 @@ def list_unqueried_hosts(asked: Mapping[str, Any]) -> list[str]:
 def list_hosts_with_pending_changes(
     hostvars: Any, hosts: Sequence[str], asked: Mapping[str, Any]
 ) -> list[str]:
-    """Return the hosts on which a change of an earlier run still waits for its confirmation.
+    """Return the hosts on which a change of an earlier run is still waiting for its confirmation.
 
     Args:
         hostvars: Ansible's, with the result of node_facts for hosts that were queried one by one.

@@ -10,7 +10,7 @@ CODES: dict[str, str] = {
     "SE-102": "selinux_mode_rollback_seconds is too short for a new connection",
     "SE-103": "selinux_mode_reboot_timeout_seconds is too short for a boot",
     "SE-110": "the SELinux policy is not installed, so the node would not boot",
-    "SE-111": "the kernel did not take the mode",
+    "SE-111": "the kernel did not accept the mode",
     "SE-112": "the guard that reverts SELinux could not be started",
     "SE-113": "no connection confirmed the mode in time, so the node is permissive again",
     "SE-114": "no new connection could be made after switching to enforcing",

@@ -15,7 +15,7 @@ CODES: dict[str, str] = {
     "TS-102": "servers are given, but time_sync_source is not servers",
     "TS-103": "chrony cannot be started",
     "TS-104": "the clock is not synchronized after the deadline",
-    "TS-105": "warning: chronyd runs with -x, because the node may not set its clock",
+    "TS-105": "warning: chronyd runs with -x, because the node cannot set its clock",
     "TS-106": "a time server is neither a name nor an address",
     "TS-107": "time_sync_wait_seconds is out of range",
     "TS-108": "time_sync_disable_other_sources is on, but time_sync_source is distribution",

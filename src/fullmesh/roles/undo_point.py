@@ -12,5 +12,5 @@ CODES: dict[str, str] = {
     "UN-107": "An undo point has a file in a folder that is root's and that other accounts can change",
     "UN-108": "An undo leaves a package because packages of others need it (warning)",
     "UN-109": "The package manager cannot simulate the removal of packages. None is removed",
-    "UN-110": "The undo should forget a node on which roles are not undone. Their undo points stay",
+    "UN-110": "The undo was asked to forget a node on which some roles are not undone. Their undo points stay",
 }

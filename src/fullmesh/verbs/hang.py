@@ -97,7 +97,7 @@ def run_hang(args: argparse.Namespace) -> int:
         silent += [one.cause for one in left_out] + [f"not judged: job {name}" for name in rest]
         return print_hang_error(
             "HG-181",
-            "no rank of a job runs on these nodes, or only ranks of accounts that you may not inspect"
+            "no rank of a job runs on these nodes, or only ranks of accounts that you cannot inspect"
             + (f" ({'; '.join(silent)})" if silent else "")
             + ". Start the job with fullmesh-torchrun, or find its owner: ps -ef | grep torch",
         )

@@ -275,7 +275,7 @@ class WatchedJob:
             self.show_diagnosis()
 
     def running(self) -> bool:
-        """Return whether any node still runs its part."""
+        """Return whether any node is still running its part."""
         return any(node.code is None for node in self.nodes.values())
 
     def let_go(self) -> None:

@@ -275,7 +275,7 @@ def make_undecided_finding(
         node=next(iter(sorted(common)), ""),
         seen=describe_bisect_runs(seen),
         expected="the same numbers and about the same rate in every group",
-        fix=f"./fullmesh diagnose -i {seen.inventory} --bandwidth. More nodes make the runs more precise",
+        fix=f"./fullmesh diagnose -i {seen.inventory} --bandwidth. The result is more precise with more nodes",
     )
 
 

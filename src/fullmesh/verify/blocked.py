@@ -39,7 +39,7 @@ SAID: dict[Verdict, str] = {
     "refused": "is refused (a reset comes back although the peer listens)",
     "no_route": "has no route to it, or gets no reply to ARP",
     "reset": "is cut off after it was connected",
-    "wrong_source": "comes from another address than the cluster's",
+    "wrong_source": "comes from a different address than the cluster's",
     "someone_else": "reaches something that is not this verification's listener",
     "mtu_black_hole": "gets small packets through and loses large ones (MTU)",
 }
@@ -55,15 +55,15 @@ DATA_KINDS = ("sample", "range")  # assigned by the kernel, and chosen over the 
 FIREWALLED: tuple[Verdict, ...] = ("dropped", "rejected", "refused")
 # The place where packets of source -> target are lost, from packet captures at both ends.
 STOPPED = {
-    "leaving": "the packets never leave {source}, so {source} itself stops them on the way out",
-    "on_the_way": "the packets leave {source} and never arrive at {target}, so something in between stops them",
-    "target": "the packets arrive at {target}, so {target} itself stops them",
-    "on_the_way_back": "{target} answers and the answers never arrive at {source}, so something in between stops them",
+    "leaving": "the packets never leave {source}, so {source} itself blocks them",
+    "on_the_way": "the packets leave {source} and never arrive at {target}, so something in between blocks them",
+    "target": "the packets arrive at {target}, so {target} itself blocks them",
+    "on_the_way_back": "{target} answers and the answers never arrive at {source}, so something in between blocks them",
     "no_way_back": "the packets arrive at {target}, which has no way to answer (see {target} -> {source})",
     "no_carrier": "the cluster interface of {target} has no carrier",
     "no_way_out": "the kernel of {source} has no route to it",
     "by_chance": "some packets pass and others are lost",
-    "source": "{target} answers and the answers arrive at {source}, so {source} itself stops them",
+    "source": "{target} answers and the answers arrive at {source}, so {source} itself blocks them",
 }
 UNTAPPED = " (how far the packets came could not be watched on {target})"
 

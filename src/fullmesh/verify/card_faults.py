@@ -92,7 +92,7 @@ def find_silent_driver(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
     if "said" not in held:
         return
     if MISMATCH in said:
-        why = f"the libraries of NVIDIA's driver on {node} have another version than its kernel module"
+        why = f"the libraries of NVIDIA's driver on {node} have a different version than its kernel module"
         why += f" ({loaded}), because they were updated while it was loaded"
         fix = "reboot it, or end all programs on the GPUs and run modprobe -r nvidia_uvm nvidia_drm nvidia_modeset "
         fix += "nvidia && modprobe nvidia. Role nvidia_driver keeps the packages at one version"
@@ -229,7 +229,7 @@ def find_throttled_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
         yield GpuFault(
             "VC-137",
             node,
-            f"the clocks of {describe_gpu_addresses(slow)} on {node} are held down by {join_names(why)}: every rank "
+            f"the clocks of {describe_gpu_addresses(slow)} on {node} are reduced by {join_names(why)}: every rank "
             "waits for it",
             join_names(sorted({one for card in slow for one in card.get("slowed", [])})),
             "none",
@@ -325,7 +325,7 @@ def find_pcie_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
 
 
 def find_numa_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
-    """Find nodes whose RDMA NICs are all on another CPU than the GPUs. If the firmware reports -1, it is unknown."""
+    """Find nodes whose RDMA NICs are all on a different CPU than the GPUs. The firmware reports -1 if it is unknown."""
     where = {
         kind: {path["numa"] for path in box.gpus.get("paths", []) if path["kind"] == kind}
         for kind in ("gpu", "rdma")
@@ -336,7 +336,7 @@ def find_numa_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
         yield GpuFault(
             "VC-146",
             node,
-            f"all RDMA NICs of {node} are on another CPU than its GPUs, so messages cross the link between the CPUs",
+            f"all RDMA NICs of {node} are on a different CPU than its GPUs, so messages cross the link between CPUs",
             f"GPUs on NUMA node {gpus}, RDMA NICs on {cards}",
             "one in common",
             f"on {node}: nvidia-smi topo -m. Move the NIC to a slot of the GPUs' CPU (see the board's manual)",

@@ -130,7 +130,7 @@ def rule_same_gpus(seen: ClusterObservations) -> Iterator[Finding]:
     yield Finding(
         "VC-111",
         "L1",
-        f"the GPUs of {join_names(odd)} are {table[odd[0]]}, those of the others are {usual}",
+        f"the GPUs of {join_names(odd)} are {table[odd[0]]}, and those of the others are {usual}",
         node=odd[0],
         peer=join_names([name for name in table if name not in odd]),
         seen=table[odd[0]],

@@ -284,7 +284,7 @@ def rule_slow_node(seen: ClusterObservations) -> Iterator[Finding]:
         yield Finding(
             "VC-716",
             "L7",
-            f"the GPUs of {name} exchange {best[name]:.1f} GB/s among themselves, those of the others {usual:.1f}",
+            f"the GPUs of {name} exchange {best[name]:.1f} GB/s among themselves, and those of the others {usual:.1f}",
             node=name,
             peer=join_names([other for other in best if other not in slow]),
             seen=f"{best[name]:.1f} GB/s",

@@ -279,9 +279,8 @@ def rule_mixed_networks(seen: ClusterObservations) -> Iterator[Finding]:
     yield Finding(
         "VC-721",
         "L7",
-        f"NCCL takes {least} on {join_names(odd)} ({why.cause}) and {usual} on {join_names(others)}: nodes of one job "
-        "need "
-        "one kind of network",
+        f"NCCL uses {least} on {join_names(odd)} ({why.cause}) and {usual} on {join_names(others)}: "
+        "nodes of one job need one kind of network",
         node=odd[0],
         peer=join_names(others),
         seen=join_names([one for one in (f"Using network {least}", why.seen) if one]),

@@ -51,7 +51,7 @@ def rule_cluster_address(seen: ClusterObservations) -> Iterator[Finding]:
             yield Finding(
                 "VC-122",
                 "L0",
-                f"{name} has its cluster address on another interface than in the plan",
+                f"{name} has its cluster address on a different interface than in the plan",
                 node=name,
                 seen=where,
                 expected=wanted,
@@ -133,7 +133,7 @@ def rule_own_name_loopback(seen: ClusterObservations) -> Iterator[Finding]:
         yield Finding(
             "VC-102",
             "L1",
-            f"{name}'s own host name {names['hostname']} does not lead to an address that peers can reach",
+            f"{name}'s own host name {names['hostname']} does not resolve to an address that peers can reach",
             node=name,
             seen=join_names(own) if own else "no answer",
             expected=seen.address(name),
@@ -286,7 +286,7 @@ def rule_pinned_range(seen: ClusterObservations) -> Iterator[Finding]:
             yield Finding(
                 "VC-107",
                 "L1",
-                f"{name} takes its ports from another range than the plan's",
+                f"{name} takes its ports from a different range than the plan's",
                 node=name,
                 port=found.replace(" ", "-"),
                 seen=found,
@@ -378,7 +378,7 @@ def rule_nccl_address(seen: ClusterObservations) -> Iterator[Finding]:
             yield Finding(
                 "VC-601",
                 "L6",
-                f"NCCL on {name} announces another address than the cluster's",
+                f"NCCL on {name} announces a different address than the cluster's",
                 node=name,
                 seen=said["address"],
                 expected=seen.address(name),

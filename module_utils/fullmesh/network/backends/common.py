@@ -131,7 +131,7 @@ def get_bond(link: LinkSettings) -> BondLink:
 
 
 def get_vlan(link: LinkSettings) -> VlanLink:
-    """Return the link's VLAN settings, {} if it is no VLAN."""
+    """Return the link's VLAN settings, {} if it is not a VLAN."""
     return link.get("vlan") or {}
 
 

@@ -351,7 +351,7 @@ class NetplanEdit:
         inside = range(start + 1, find_block_end(self.lines, start))
         says = [at for at in inside if measure_indent(self.lines[at]) >= 0]
         if says and all(at in self.out for at in says):
-            # "ethernets:" with nothing in it is no mapping any more
+            # "ethernets:" with nothing in it is not a mapping any more
             self.out.add(start)
 
     def refuse_lost(self, kind: str, name: str, pairs: list[tuple[str, str]]) -> None:

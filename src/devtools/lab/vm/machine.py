@@ -137,7 +137,7 @@ class Vm:
             pool.shutdown(wait=False)
 
     def wait(self, before: str = "", seconds: float = BOOT_SECONDS) -> float:
-        """Wait until ssh answers from another boot than *before*; return the seconds it took.
+        """Wait until ssh answers from a different boot than *before*; return the seconds it took.
 
         Raises:
             StepError: the process is gone or *seconds* are over; with the console's last words.

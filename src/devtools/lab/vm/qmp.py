@@ -37,7 +37,7 @@ def execute(path: Path, command: str) -> dict[str, Any]:
 
 
 def _answer(stream: Any, command: str) -> dict[str, Any]:
-    """Return the next line that is no event."""
+    """Return the next line that is not an event."""
     for line in stream:
         found: dict[str, Any] = {}
         with contextlib.suppress(ValueError):

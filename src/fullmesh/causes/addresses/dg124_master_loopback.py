@@ -1,4 +1,4 @@
-"""The master's name leads to loopback on another node
+"""The master's name resolves to loopback on another node
 
 A worker resolves the master's name to 127.x.x.x and looks for the store on itself. Its connection
 is refused until the timeout, while rank 0 reports '1/2 clients joined'.
@@ -23,7 +23,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def rule_master_name(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Find nodes on which the master's name leads to loopback."""
+    """Find nodes on which the master's name resolves to loopback."""
     wanted = [
         n
         for h in evidence.plan["hosts"]
@@ -42,7 +42,7 @@ def rule_master_name(evidence: ClusterEvidence) -> Iterator[Finding]:
             yield Finding(
                 "DG-124",
                 "L1",
-                f"the master's name {wrong[0]} leads to loopback on {name}, so its ranks would look "
+                f"the master's name {wrong[0]} resolves to loopback on {name}, so its ranks would look "
                 f"for the store on their own node",
                 node=name,
                 peer=evidence.master,
@@ -53,12 +53,12 @@ def rule_master_name(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def rule_master_loopback(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Find workers on which MASTER_ADDR is a name that leads to loopback."""
+    """Find workers on which MASTER_ADDR is a name that resolves to loopback."""
     yield from find_master_address(evidence, "DG-124")
 
 
 def rule_any_master_loopback(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Find both kinds of names that lead to loopback."""
+    """Find both kinds of names that resolve to loopback."""
     yield from rule_master_name(evidence)
     yield from rule_master_loopback(evidence)
 

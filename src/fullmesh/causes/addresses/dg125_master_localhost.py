@@ -1,6 +1,6 @@
 """MASTER_ADDR is localhost in a job of several nodes
 
-Every node looks for the store on itself, so only the ranks of the first node meet. The other nodes
+Every node looks for the store on itself, so only the ranks of the first node connect. The other nodes
 wait until the timeout.
 
 **Prove:** env | grep MASTER_ADDR

@@ -1,6 +1,6 @@
 """MASTER_ADDR is not an address of the master
 
-No machine answers at that address, or one that does not run the store. Workers fail with 'No route
+No machine answers at that address, or the machine there does not run the store. Workers fail with 'No route
 to host' after 3 s (no ARP reply), or wait until the timeout.
 
 **Prove:** ping MASTER_ADDR && ip neigh show

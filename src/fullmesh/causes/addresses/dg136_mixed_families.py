@@ -23,7 +23,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def is_link_local(address: str) -> bool:
-    """Whether peers would need a scope to reach it."""
+    """Return whether peers would need a scope to reach it."""
     return address.lower().startswith("fe80:")
 
 

@@ -1,6 +1,6 @@
 """Two machines have the same cluster address
 
-Packets go to the machine that answered ARP last. Connections work and break by turns, or reach a
+Packets go to the machine that answered ARP last. Connections alternately work and fail, or reach a
 machine that is not in the job.
 
 **Prove:** arping -D -I INTERFACE ADDRESS && ip neigh show

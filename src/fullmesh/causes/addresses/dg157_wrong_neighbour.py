@@ -31,7 +31,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def is_cluster_neighbour(evidence: ClusterEvidence, name: str, entry: Neighbour) -> bool:
-    """Whether an entry is on the cluster interface."""
+    """Return whether an entry is on the cluster interface."""
     return entry["dev"] in ("", evidence.cluster_card(name))
 
 

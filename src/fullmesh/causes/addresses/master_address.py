@@ -11,7 +11,7 @@ LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopb
 
 
 def is_master_address(evidence: ClusterEvidence, address: str) -> bool:
-    """Whether the master has the address. Without a plan, any node may be the master."""
+    """Return whether the master has the address. Without a plan, any node may be the master."""
     if evidence.assumed:
         return any(evidence.holds(name, address) for name in evidence.nodes)
     if evidence.master in evidence.nodes:
@@ -31,7 +31,7 @@ def check_master_address(evidence: ClusterEvidence, name: str, value: str) -> tu
     if not found:
         return "DG-127", "is a name that it cannot resolve", f"{value}: no answer"
     if has_loopback_prefix(found[0]) and name != evidence.master:
-        return "DG-124", "leads to loopback there", f"{value}: {found[0]}"
+        return "DG-124", "resolves to loopback there", f"{value}: {found[0]}"
     if not has_loopback_prefix(found[0]) and not is_master_address(evidence, found[0]):
         owner = next((n for n in evidence.nodes if evidence.holds(n, found[0])), "")
         whose = f"belongs to {owner}, not to the master" if owner else "is no node's address"
@@ -40,7 +40,7 @@ def check_master_address(evidence: ClusterEvidence, name: str, value: str) -> tu
 
 
 def find_master_address(evidence: ClusterEvidence, wanted: str) -> Iterator[Finding]:
-    """Find nodes whose MASTER_ADDR does not lead to the master, for the cause of one code."""
+    """Find nodes whose MASTER_ADDR does not resolve to the master, for the cause of one code."""
     if len(evidence.plan["nodes"]) == 1:
         return
     grouped: dict[tuple[str, str, str, str], list[str]] = {}

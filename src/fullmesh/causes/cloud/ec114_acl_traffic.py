@@ -1,6 +1,6 @@
 """A network ACL blocks the cluster's traffic
 
-A network ACL filters at the border of a subnet, in addition to security groups. The first rule that
+A network ACL filters at the edge of a subnet, in addition to security groups. The first rule that
 matches decides.
 
 **Prove:** aws ec2 describe-network-acls --filters Name=association.subnet-id,Values=ID

@@ -23,7 +23,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"
 
 
 def is_proxy_excepted(text: str, address: str, names: Sequence[str]) -> bool:
-    """Whether no_proxy covers a peer: itself, its network, its domain or everything."""
+    """Return whether no_proxy covers a peer: itself, its network, its domain or everything."""
     for entry in (part.strip() for part in text.split(",")):
         if not entry:
             continue

@@ -1,6 +1,6 @@
 """Two nodes have the same host name
 
-NCCL recognises ranks of one machine by a hash of host name and boot id, and uses shared memory
+NCCL recognizes ranks of one machine by a hash of host name and boot id, and uses shared memory
 between them. Containers on one machine have the same boot id, so only the host name tells them
 apart, and NCCL fails. Separate machines have different boot ids. There, only schedulers, MPI and
 dashboards confuse them.

@@ -27,7 +27,7 @@ FOR_ALL = ("/etc/environment", "/etc/profile.d/", "/etc/systemd/")
 
 
 def is_persistent_source(source: str) -> bool:
-    """Whether a file sets a variable for every process. Files of role cluster_env do not count: it keeps them right."""
+    """Return whether a file sets a variable for every process. Files of role cluster_env do not count."""
     return source.startswith(FOR_ALL) and "fullmesh" not in source
 
 

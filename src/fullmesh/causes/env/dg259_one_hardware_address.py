@@ -1,7 +1,7 @@
 """The cluster interfaces of two nodes have the same hardware address
 
 Virtual machines were cloned with their NICs, or an address was set by hand. A switch sends frames
-to the port that used the address last, so connections of both nodes break by turns.
+to the port that used the address last, so connections of both nodes fail alternately.
 
 **Prove:** on every node: ip link show INTERFACE
 

@@ -16,7 +16,7 @@ LOOPBACK = "lo"
 
 
 def is_matched_by_nccl(value: str, name: str) -> bool:
-    """Whether NCCL would take an interface: prefixes, ``=`` exact names, ``^`` all but these (NCCL, os/linux.cc)."""
+    """Return whether NCCL would use an interface: prefixes, ``=`` exact names, ``^`` exceptions (NCCL, os/linux.cc)."""
     other, exact = value.startswith("^"), value.lstrip("^").startswith("=")
     wanted = [w for w in value.lstrip("^").lstrip("=").split(",") if w]
     hit = any(

@@ -77,7 +77,7 @@ def suggest_rule_removal(rule: BlockingRule) -> str:
 def is_accepted_by_rich_rule(
     rules: Sequence[str], port: int, source: str, sets: Mapping[str, Sequence[str]]
 ) -> bool:
-    """Whether one of these rich rules accepts a TCP port from an address."""
+    """Return whether one of these rich rules accepts a TCP port from an address."""
     for rule in rules:
         who, what = RULE_SOURCE.search(rule), RULE_PORT.search(rule)
         if "accept" not in rule.split() or "NOT" in rule.split():
@@ -93,7 +93,7 @@ def is_accepted_by_rich_rule(
 
 
 def is_between_nodes(rule: BlockingRule) -> bool:
-    """Whether neither node stops the packets: they left one node and did not reach the other."""
+    """Return whether neither node stops the packets: they left one node and did not reach the other."""
     return rule.group[0].place.startswith("on_the_way") and not rule.stop.table
 
 
@@ -110,7 +110,7 @@ def list_rule_ends(rule: BlockingRule) -> list[str]:
 
 
 def has_efa_ends(evidence: ClusterEvidence, rule: BlockingRule) -> bool:
-    """Whether all ends of the links have EFA devices."""
+    """Return whether all ends of the links have EFA devices."""
     return all(
         any(port["vendor"] == EFA_VENDOR for port in evidence.survey(end).get("rdma", []))
         for end in list_rule_ends(rule)
@@ -129,13 +129,13 @@ def suggest_rule_fix(evidence: ClusterEvidence, rule: BlockingRule) -> str:
 
 
 def is_about_services(rule: BlockingRule) -> bool:
-    """Whether only ports of services are blocked."""
+    """Return whether only ports of services are blocked."""
     kinds = set(rule.group[0].kinds)
     return bool(kinds) and not kinds - {"service", HELD}
 
 
 def is_refused_by_kernel(rule: BlockingRule) -> bool:
-    """Whether the kernel itself refuses connections to a service's port, without a rule that sends resets."""
+    """Return whether the kernel itself refuses connections to a service's port, without a rule that sends resets."""
     first = rule.group[0]
     return set(first.kinds) == {HELD} and first.verdict == "refused" and not rule.stop.reset
 

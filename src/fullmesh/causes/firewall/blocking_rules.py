@@ -162,7 +162,7 @@ def find_blocking_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRul
 
 
 def can_explain_block(block: BlockedLink, node: str, packet: Packet, stop: PacketVerdict) -> bool:
-    """Whether a rule stops packets at the point at which this link's packets end, and with the same verdict."""
+    """Return whether a rule stops packets at the point at which this link's packets end, and with the same verdict."""
     ends = {
         "target": (block.target, False),
         "leaving": (block.source, True),
@@ -180,7 +180,7 @@ def can_explain_block(block: BlockedLink, node: str, packet: Packet, stop: Packe
 
 
 def is_unsent_answer(block: BlockedLink, node: str, packet: Packet) -> bool:
-    """Whether the packet is a reply that never left the target: its tap saw packets come in and none go out."""
+    """Return whether the packet is a reply that never left the target: its tap saw packets come in and none go out."""
     return block.place == "target" and node == block.target and packet.outgoing
 
 
@@ -273,5 +273,5 @@ def describe_peers(rule: BlockingRule) -> str:
 
 
 def is_inbound_block(rule: BlockingRule, node: str) -> bool:
-    """Whether a node stops incoming packets."""
+    """Return whether a node stops incoming packets."""
     return rule.node == node and not rule.packet.outgoing

@@ -1,7 +1,7 @@
 """A firewall opens only a part of the data range
 
 Gloo and NCCL use any port of the range, so a job works or hangs by chance. Fullmesh tests ports at
-both ends of the range, evenly between them, and on both sides of every border that a rule sets.
+both ends of the range, evenly between them, and on both sides of every boundary that a rule sets.
 
 **Prove:** nft list ruleset | grep dport && sysctl net.ipv4.ip_local_port_range
 

@@ -1,8 +1,7 @@
 """A device between the nodes stops the packets
 
-Fullmesh captured packets on both nodes: they left one node and did not arrive at the other. So
-neither node's firewall stops them, but a cloud security group, a switch ACL, a hypervisor or a
-router. Connections time out.
+Fullmesh captured packets on both nodes: they left one node and did not arrive at the other. So something between the
+nodes stops them, such as a cloud security group, a switch ACL, a hypervisor or a router. Connections time out.
 
 **Prove:** tcpdump -ni INTERFACE 'tcp[tcpflags] & tcp-syn != 0' on both nodes
 

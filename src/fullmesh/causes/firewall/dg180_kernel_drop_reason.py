@@ -36,7 +36,7 @@ TRIES = (
 
 
 def has_own_kernel(evidence: ClusterEvidence, name: str) -> bool:
-    """Whether no other node has this kernel. Containers on one machine see each other's drops."""
+    """Return whether no other node has this kernel. Containers on one machine see each other's drops."""
     boots = [str(evidence.seen.facts(one).get("boot") or one) for one in evidence.nodes]
     return boots.count(str(evidence.seen.facts(name).get("boot") or name)) == 1
 

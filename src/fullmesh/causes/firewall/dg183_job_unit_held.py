@@ -26,7 +26,7 @@ from fullmesh.verify.node import FILES_PER_RANK
 
 
 def is_in_networks(address: str, networks: Sequence[str]) -> bool:
-    """Whether an address is in one of the networks, as systemctl show prints them."""
+    """Return whether an address is in one of the networks, as systemctl show prints them."""
     here = ipaddress.ip_address(address)
     return any(
         here in net
@@ -57,7 +57,7 @@ def list_unit_restrictions(
     ]
     if denied:
         yield (
-            "may not exchange packets with their peers",
+            "cannot exchange packets with their peers",
             f"IPAddressDeny={' '.join(unit['deny'])}",
             denied,
         )

@@ -1,7 +1,7 @@
 """A service listens, but not on the cluster address
 
 The program listens only on 127.0.0.1 or on another interface's address, so peers get 'Connection
-refused'. Its host name leads to loopback, or its default is localhost.
+refused'. Its host name resolves to loopback, or its default is localhost.
 
 **Prove:** on the node: ss -ltnp 'sport = :PORT'
 
@@ -26,7 +26,7 @@ from fullmesh.result.findings import Finding
 
 
 def explain_service_elsewhere(evidence: ClusterEvidence, rule: BlockingRule) -> Finding | None:
-    """Find services that listen on another address than the cluster's."""
+    """Find services that listen on a different address than the cluster's."""
     if not is_refused_by_kernel(rule):
         return None
     first = rule.group[0]

@@ -19,7 +19,7 @@ def get_job_probe(evidence: ClusterEvidence, name: str) -> JobProbe | None:
 
 
 def is_return_blocked(evidence: ClusterEvidence, name: str, peer: str) -> bool:
-    """Whether the account's replies are blocked, too. Peers then cannot reach its listeners.
+    """Return whether the account's replies are blocked, too. Peers then cannot reach its listeners.
 
     The probe's listeners run as another account, so this is derived from the kernel's decision or
     the rules on paper.

@@ -156,7 +156,7 @@ def find_packet_zone(walk: PacketWalk) -> str:
 
 
 def is_tcp_reset_rule(rule: NftRule) -> bool:
-    """Whether a rule rejects by a TCP reset."""
+    """Return whether a rule rejects by a TCP reset."""
     held = [part["reject"] for part in rule["expr"] if "reject" in part]
     return any(isinstance(how, Mapping) and how.get("type") == "tcp reset" for how in held)
 
@@ -192,7 +192,7 @@ def evaluate_packet(ruleset: Ruleset, packet: Packet) -> PacketVerdict:
 
 
 def find_possible_stops(ruleset: Ruleset, packet: Packet) -> list[PacketVerdict]:
-    """The rules that may stop the packet: by a rate, a mark, an account, bytes of it, a program that is asked."""
+    """Return the rules that may stop the packet: by a rate, a mark, an account, its bytes, or a program's decision."""
     walk = PacketWalk(ruleset, packet)
     for base in list_hook_chains(ruleset, packet):
         walk.base(base)
@@ -220,12 +220,12 @@ def describe_doubtful_rules(walk: PacketWalk) -> tuple[str, ...]:
 
 
 def is_filter_hook(ruleset: Ruleset, key: Key, packet: Packet) -> bool:
-    """Whether a base chain is at the input or output hook, at which a host's firewall decides."""
+    """Return whether a base chain is at the input or output hook, at which a host's firewall decides."""
     return ruleset["chains"][key]["hook"] == ("output" if packet.outgoing else "input")
 
 
 def is_accepted_by_table(ruleset: Ruleset, packet: Packet, table: str) -> bool:
-    """Whether a rule of the table accepts the packet. False if no rule matches."""
+    """Return whether a rule of the table accepts the packet. False if no rule matches."""
     chains = {
         key: chain for key, chain in ruleset["chains"].items() if f"{key[0]} {key[1]}" == table
     }

@@ -5,13 +5,13 @@ failed connect, whether the packets were dropped, rejected or refused. There are
 a rank announced an address that its peers cannot reach (Gloo uses the interface that the host name
 leads to), or a firewall blocks the port.
 
-**Place:** between two nodes: a node whose host name leads to loopback or to another interface, else
+**Place:** between two nodes: a node whose host name resolves to loopback or to another interface, else
 the firewall of the node with the lower IP, which listens
 
 **Prove:** ./fullmesh verify -i INVENTORY (check L2 tries every link in both directions: VC-201
 drop, VC-202 reject, VC-203 refused), and on every node: getent ahosts "$(hostname)"
 
-**Fix:** ./fullmesh apply -i INVENTORY --tags network,launch (host names lead to cluster addresses,
+**Fix:** ./fullmesh apply -i INVENTORY --tags network,launch (host names resolve to cluster addresses,
 and GLOO_SOCKET_IFNAME names the cluster interface). If only the master port is open: ./fullmesh
 apply -i INVENTORY --tags tuning,firewall (pins the data ports and opens them to the peers).
 

@@ -41,7 +41,7 @@ CAUSE = LogCause(
             ),
         ),
         RecordedLog(
-            "a host name that leads to loopback, old Gloo",
+            "a host name that resolves to loopback, old Gloo",
             (
                 "terminate called after throwing an instance of 'gloo::IoException'\n"
                 "  what():  [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:724] connect "

@@ -1,4 +1,4 @@
-"""All RDMA NICs are on another CPU than the GPUs (warning)
+"""All RDMA NICs are on a different CPU than the GPUs (warning)
 
 On a board with 2 CPUs, each PCIe slot belongs to one of them. If GPUs and RDMA NICs are on
 different CPUs, every message crosses the link between the CPUs. GPUDirect RDMA is slow there, or

@@ -24,7 +24,7 @@ CAUSE = Cause(
     severity=WARNING,
     cases=(
         CauseCase(
-            "gpu-manager", "a fabric manager of another version than the driver", by=RECORDED
+            "gpu-manager", "a fabric manager of a different version than the driver", by=RECORDED
         ),
     ),
 )

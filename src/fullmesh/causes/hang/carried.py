@@ -34,7 +34,7 @@ class StuckConnection:
 
     @property
     def ways(self) -> list[tuple[str, str]]:
-        """Sender and receiver of the directions that carry nothing."""
+        """Return the sender and receiver of each direction without traffic."""
         forth, back = (self.here, self.there), (self.there, self.here)
         if self.full:
             return []

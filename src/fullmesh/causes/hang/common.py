@@ -33,7 +33,7 @@ MUCH = 0.5
 
 
 def is_rank_observable(job: ObservedJob, rank: int) -> bool:
-    """Whether a rank's process is there, has not raised, and says something or shows it from outside."""
+    """Return whether a rank's process runs without an exception and its state is known."""
     one = job.now.ranks.get(rank)
     if one is None or one["process"] != "running" or one["raised"]:
         return False
@@ -41,19 +41,19 @@ def is_rank_observable(job: ObservedJob, rank: int) -> bool:
 
 
 def is_throttled(job: ObservedJob, rank: int) -> bool:
-    """Whether a running rank is stopped by its cgroup most of the time."""
+    """Return whether a running rank is stopped by its cgroup most of the time."""
     here = job.now.ranks.get(rank)
     return here is not None and here["process"] == "running" and job.held_back(rank) >= MUCH
 
 
 def is_swapping(job: ObservedJob, rank: int) -> bool:
-    """Whether a running rank keeps reading its own memory back from swap."""
+    """Return whether a running rank keeps reading its own memory back from swap."""
     here = job.now.ranks.get(rank)
     return here is not None and here["process"] == "running" and job.paged_in(rank) >= MANY_PAGES
 
 
 def is_held_back(job: ObservedJob, rank: int) -> bool:
-    """Whether two samples show that throttling or swapping holds up a rank."""
+    """Return whether two samples show that throttling or swapping holds up a rank."""
     return is_throttled(job, rank) or is_swapping(job, rank)
 
 
@@ -132,20 +132,20 @@ def describe_last_entry(job: ObservedJob, rank: int, group: str) -> str:
 
 
 def is_same_group(root: HangFinding, other: HangFinding) -> bool:
-    """Whether both are about the same process group."""
+    """Return whether both are about the same process group."""
     return root.group == other.group
 
 
 def is_waiting_for(root: HangFinding, other: HangFinding) -> bool:
-    """Whether the other's ranks wait for the root's."""
+    """Return whether the other's ranks wait for the root's."""
     return bool(other.ranks) and set(other.ranks) <= {*root.waiting, *root.ranks}
 
 
 def has_same_ranks(root: HangFinding, other: HangFinding) -> bool:
-    """Whether the other's ranks are among the root's."""
+    """Return whether the other's ranks are among the root's."""
     return bool(other.ranks) and set(other.ranks) <= set(root.ranks)
 
 
 def has_other_ranks(root: HangFinding, other: HangFinding) -> bool:
-    """Whether they are about different ranks."""
+    """Return whether they are about different ranks."""
     return not set(root.ranks) & set(other.waiting)

@@ -105,7 +105,7 @@ def collect_differences(job: ObservedJob) -> list[CollectiveDifference]:
 
 
 def is_collective_open(job: ObservedJob, entries: Mapping[int, RecorderEntry]) -> bool:
-    """Whether one of the ranks is still in it."""
+    """Return whether one of the ranks is still in it."""
     waiting = {(wait.rank, wait.entry["group"], wait.entry["number"]) for wait in job.waits}
     return any((rank, one["group"], one["number"]) in waiting for rank, one in entries.items())
 

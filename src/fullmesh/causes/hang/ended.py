@@ -21,7 +21,7 @@ SHOWN = 120  # characters of an exception in a sentence
 
 
 def is_peer_gone_error(raised: UncaughtException | None) -> bool:
-    """Whether an exception only says that another rank has gone."""
+    """Return whether an exception only says that another rank has gone."""
     return bool(raised and PEER_GONE.search(raised["text"]))
 
 

@@ -1,4 +1,4 @@
-"""A rank has not entered a collective: its own code still runs
+"""A rank has not entered a collective: its own code is still running
 
 A collective begins only when all ranks of its group have entered it. This rank's main thread still
 runs the user's code, at the line in the finding. All other ranks wait for it.
@@ -9,7 +9,7 @@ runs the user's code, at the line in the finding. All other ranks wait for it.
 this rank has (`if rank == 0:`). If it takes that long on purpose, raise the timeout of the process
 group.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ torchrun or Slurm, the user does not see the question.
 **Fix:** Answer it if the rank has a terminal. Otherwise remove the call, or start the job with `<
 /dev/null`, so that it fails at once.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

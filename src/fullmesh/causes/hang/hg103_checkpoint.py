@@ -9,7 +9,7 @@ checkpoints.
 **Fix:** Use a faster disk or free space on it, or async_save of torch.distributed.checkpoint. Set
 the timeout of the process group above the time of the slowest checkpoint.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from slow storage, one has died, or one hangs in a lock that it inherited by for
 **Fix:** Set DataLoader(timeout=60) to get an error that names the worker. Enlarge /dev/shm if it is
 full. If libraries with threads run before the fork, set multiprocessing_context='spawn'.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

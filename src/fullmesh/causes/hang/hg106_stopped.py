@@ -7,7 +7,7 @@ reads its state from the kernel.
 
 **Fix:** kill -CONT PID, or leave the debugger.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

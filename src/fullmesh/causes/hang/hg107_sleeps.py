@@ -6,7 +6,7 @@ The main thread is in time.sleep. It polls for something that does not happen.
 
 **Fix:** Add a deadline and an error message to the loop around that line, then fix the event that it waits for.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

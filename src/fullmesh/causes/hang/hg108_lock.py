@@ -9,7 +9,7 @@ both.
 **Fix:** Acquire locks in the same order in all threads, and hold none during a join, a queue
 operation or a collective.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

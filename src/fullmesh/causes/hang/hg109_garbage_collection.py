@@ -8,7 +8,7 @@ takes seconds, and all ranks wait.
 **Fix:** Call gc.freeze() after the model and the data are loaded. Or call gc.disable(), and
 gc.collect() on all ranks in the same step.
 
-**Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
+**Source:** a recorded Gloo job in which one value was changed, because no test machine shows this state
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ its activity, and a dump of the Flight Recorder has none.
 
 **Fix:** Run ./fullmesh hang -i INVENTORY while the job still hangs: it takes the stacks.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

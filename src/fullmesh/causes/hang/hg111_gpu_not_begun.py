@@ -10,7 +10,7 @@ TORCH_NCCL_ENABLE_TIMING=1.
 **Fix:** Start the job with CUDA_LAUNCH_BLOCKING=1, which stops at the line of the kernel that does
 not end.
 
-**Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
+**Source:** a recorded Gloo job in which one value was changed, because no test machine shows this state
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def _make_queued_finding(job: ObservedJob, wait: CollectiveWait, here: list[int]
         CAUSE.code,
         f"{who} {has} entered {format_collective(wait.entry)}{' at ' + place if place else ''}, and the {gpu} not "
         "begun it,"
-        f" while {format_ranks(behind)} {'wait' if len(behind) > 1 else 'waits'} in it: an earlier kernel still runs "
-        "there",
+        f" while {format_ranks(behind)} {'wait' if len(behind) > 1 else 'waits'} in it: an earlier kernel is still "
+        "running there",
         ranks=tuple(here),
         hosts=job.now.hosts(here),
         group=wait.entry["group"],

@@ -10,7 +10,7 @@ process is killed, the file stays, and every later start waits forever.
 **Fix:** Remove the lock if no compiler runs. On folders that nodes share, compile once before the
 job starts.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ samples it read 50 pages a second or more (majflt) while some of its memory was 
 another job. Turn swap off on training nodes, or set MemorySwapMax=0 on the job's unit. The job then
 ends with a clear error.
 
-**Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
+**Source:** a recorded Gloo job in which one value was changed, because no test machine shows this state
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ slowly)
 **Fix:** Do not call collectives below `if rank == ...`, or in a loop whose length depends on the
 rank's data.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

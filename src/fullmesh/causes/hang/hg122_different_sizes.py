@@ -8,7 +8,7 @@ the other rank waits. Only the number of elements matters, not the shape.
 **Fix:** Pad the tensors, drop the last batch (drop_last=True), or send the sizes first
 (all_gather_object).
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

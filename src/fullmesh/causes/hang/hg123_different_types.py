@@ -8,7 +8,7 @@ without an error.
 
 **Fix:** Use one dtype on all ranks. Check autocast, .half() and checkpoints.
 
-**Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
+**Source:** a recorded Gloo job in which one value was changed, because no test machine shows this state
 """
 
 from __future__ import annotations

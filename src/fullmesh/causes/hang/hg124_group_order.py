@@ -9,7 +9,7 @@ use such groups.
 **Fix:** Call the groups' collectives in the same order on all ranks. With NCCL this includes
 asynchronous ones.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

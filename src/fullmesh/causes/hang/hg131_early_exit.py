@@ -9,7 +9,7 @@ process alive, they wait until the timeout.
 **Fix:** Use DistributedSampler(drop_last=True) or equal shards. For uneven data, use
 torch.distributed.algorithms.join.Join([model]).
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ aborts with SIGABRT. SIGSEGV and SIGBUS come from defects, or from a full /dev/s
 
 **Fix:** Reduce the memory that each rank uses, or fix the error in the rank's own output.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ when a process ends. A non-daemon thread keeps a process alive, and so does a cl
 **Fix:** Correct the exception. Start your own threads with daemon=True, and call no collective in
 `finally:`.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

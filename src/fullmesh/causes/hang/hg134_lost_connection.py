@@ -7,7 +7,7 @@ main finding only if no other rank is known to have ended.
 
 **Fix:** Find the rank that ended first. If none ended: ./fullmesh diagnose -i INVENTORY.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

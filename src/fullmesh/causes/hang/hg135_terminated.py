@@ -7,7 +7,7 @@ the end of the time limit. This is the main finding only if no rank is known to 
 
 **Fix:** Find the rank that ended first, and fix its error.
 
-**Source:** a recorded Gloo job, with this one thing changed: no machine here can make it
+**Source:** a recorded Gloo job in which one value was changed, because no test machine shows this state
 """
 
 from __future__ import annotations

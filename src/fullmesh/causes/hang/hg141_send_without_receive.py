@@ -8,7 +8,7 @@ another line, or receives with another tag, in another group, or from another ra
 **Fix:** Use the same pair, tag and group on both sides, in the same order. If both sides send, use
 batch_isend_irecv.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ or to another rank.
 
 **Fix:** Use the same pair, tag and group on both sides, in the same order (see HG-141).
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

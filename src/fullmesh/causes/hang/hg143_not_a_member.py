@@ -9,7 +9,7 @@ given group`). The group's own ranks wait.
 **Fix:** Call the group's collectives on its own ranks only. src and dst are ranks in the job, not
 in the group.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

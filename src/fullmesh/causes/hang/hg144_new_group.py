@@ -7,7 +7,7 @@ Here some ranks do not call it, and the group's members wait for each other.
 
 **Fix:** Move the call out of `if rank ...`.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ are still used.
 
 **Fix:** Add the missing dumps. If a node does not answer: ./fullmesh diagnose -i INVENTORY.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

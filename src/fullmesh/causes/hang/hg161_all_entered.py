@@ -9,7 +9,7 @@ journalctl -k | grep Xid shows GPU errors)
 
 **Fix:** Apply the fix that the diagnosis names.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ long.
 
 **Fix:** No action is needed.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ and nvidia-smi with another node
 
 **Fix:** Remove the difference between its node, or its share of the data, and the others'.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ not record.
 **Fix:** Repair the file or server that the line waits for, or correct the other side of the send or
 receive.
 
-**Source:** recorded of Gloo jobs with torch 2.13
+**Source:** recorded from Gloo jobs with torch 2.13
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ class JobSample:
 
 
 def has_record(one: Rank) -> bool:
-    """Whether a rank's recorder was read."""
+    """Return whether a rank's recorder was read."""
     return one["process"] != "unasked" and all(
         lost["what"] not in ("process", "recorder") for lost in one["missing"]
     )

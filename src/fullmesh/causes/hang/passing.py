@@ -34,7 +34,7 @@ def find_p2p_call(sample: JobSample, rank: int) -> str:
 
 
 def has_not_moved(job: ObservedJob, rank: int) -> bool:
-    """Whether a rank's main thread was at the same place in the last sample."""
+    """Return whether a rank's main thread was at the same place in the last sample."""
     before = job.before
     if before is None or rank not in before.ranks:
         return job.stalled <= 0
@@ -46,7 +46,7 @@ def _has_p2p_record(now: JobSample, rank: int) -> bool:
 
 
 def find_open_p2p_calls(now: JobSample, rank: int) -> Iterator[tuple[RecorderEntry, str, int, int]]:
-    """The sends and receives that a rank has not come out of: entry, which, itself and its peer in the job."""
+    """Return the sends and receives that a rank has not left: entry, which, itself and its peer in the job."""
     for entry in now.ranks[rank]["entries"]:
         found = PASSING.match(strip_backend(entry["kind"])) if entry["p2p"] else None
         members = now.members[entry["group"]] if found else ()

@@ -2,7 +2,7 @@
 
 torchrun ended its other ranks because one had failed (or because torchrun itself was stopped).
 
-**Place:** another rank than the ones that are stopped
+**Place:** a rank other than those that torchrun stopped
 
 **Prove:** give explain-log the logs of all ranks
 

@@ -3,7 +3,7 @@
 HCCL (Ascend) waited for a connection of another rank, which came too late or not at all. That rank
 ended, needs longer than HCCL_CONNECT_TIMEOUT (120 s by default), or cannot be reached.
 
-**Place:** the rank that logs another error, or none
+**Place:** the rank that logs a different error, or no error
 
 **Prove:** compare the times of the ranks' first errors, or hccn_tool -i 0 -ping -g address PEER
 

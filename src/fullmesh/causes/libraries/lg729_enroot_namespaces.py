@@ -1,4 +1,4 @@
-"""Slurm: enroot may not make a user namespace
+"""Slurm: enroot is not allowed to make a user namespace
 
 pyxis could not start the container because enroot could not make a user namespace ({reason}). Their
 number is limited (user.max_user_namespaces), or the system or a security module forbids them.

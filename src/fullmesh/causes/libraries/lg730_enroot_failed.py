@@ -7,10 +7,9 @@ enroot, which pyxis starts for --container-image, failed on a node: {detail}
 **Prove:** on that node, as the job's user: nvidia-smi, ls -ld for each source in
 --container-mounts, and grep -E 'RUNTIME|CACHE|DATA|TEMP' /etc/enroot/enroot.conf
 
-**Fix:** For a mount, create its source on every node and let the job's user read it (root may not
-read an NFS export with root_squash). For a directory, name one in enroot.conf that the user may
-write. For the hook 98-nvidia.sh, repair the node's driver (nvidia-smi) or install the matching
-container toolkit.
+**Fix:** For a mount, create its source on every node and let the job's user read it (root often cannot read an NFS
+export with root_squash). For a directory, name one in enroot.conf that the user may write. For the hook 98-nvidia.sh,
+repair the node's driver (nvidia-smi) or install the matching container toolkit.
 
 **Source:** NVIDIA/pyxis#101, #12, read: pyxis prints enroot's own log, indented
 """

@@ -1,4 +1,4 @@
-"""Packets leave with another source address than the cluster's
+"""Packets leave with a different source address than the cluster's
 
 The route selects another source address. Firewalls that accept the peers' cluster addresses drop
 these packets.

@@ -31,7 +31,7 @@ def find_mtu_holes(evidence: ClusterEvidence) -> set[tuple[str, str]]:
 
 
 def is_dropped_by_rule(evidence: ClusterEvidence, source: str, target: str) -> bool:
-    """Whether a rule of one of its nodes makes a link lose small packets as well, so that size does not matter.
+    """Return whether a rule of one of its nodes makes a link lose small packets as well, so that size does not matter.
 
     Seen with a rule that lets three packets a second pass. The shut ports of such a link name the rule.
     """

@@ -1,4 +1,4 @@
-"""A node's own name leads to an address that the node does not have
+"""A node's own name resolves to an address that the node does not have
 
 Without GLOO_SOCKET_IFNAME, Gloo uses the address of the node's own name. If the node does not have
 that address, Gloo prints a warning and uses loopback, and peers cannot connect.
@@ -21,7 +21,7 @@ from fullmesh.result.findings import Finding, join_names
 
 
 def rule_own_host_name(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Find nodes whose own name leads to an address that they do not have."""
+    """Find nodes whose own name resolves to an address that they do not have."""
     for name in evidence.nodes:
         found = evidence.survey(name).get("own_answers", [])
         if not found or any(has_loopback_prefix(a) or evidence.holds(name, a) for a in found):
@@ -30,7 +30,7 @@ def rule_own_host_name(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-123",
             "L1",
-            f"{name}'s own host name {hostname} leads to an address that {name} does not have",
+            f"{name}'s own host name {hostname} resolves to an address that {name} does not have",
             node=name,
             seen=join_names(found),
             expected=evidence.address(name),

@@ -1,7 +1,7 @@
 """NCCL: NVLink SHARP (NVLS) fails because the node's NVLink fabric is unhealthy
 
 NCCL could not set up NVLink SHARP multicast (NVLS). The fabric manager was restarted or has another
-version than the driver, the GPUs need a reset, or the container or VM may not use multicast.
+version than the driver, the GPUs need a reset, or the container or VM is not allowed to use multicast.
 
 **Place:** the fabric manager and the NVSwitches of the node of this log
 

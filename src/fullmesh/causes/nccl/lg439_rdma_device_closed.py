@@ -1,4 +1,4 @@
-"""NCCL: a process may not open an RDMA device
+"""NCCL: a process is not allowed to open an RDMA device
 
 NCCL found the RDMA device {device} but could not open it, because the container or cgroup passes
 only some of the devices. The nodes then have different devices, and channels on the missing one

@@ -1,10 +1,9 @@
 """A kernel setting will have another value after the next boot (warning)
 
-At boot, systemd-sysctl reads the sysctl.d(5) files in the order of their names, and the last value
-of a key wins. Values set by hand are lost, and the values in the files return. Of two files with
-the same name, the one in /etc wins, then /run, /usr/local/lib and /usr/lib. An exact key wins over
-a pattern. /etc/sysctl.conf only counts if a link in /etc/sysctl.d points to it. Settings of the
-active tuned profile are not judged, because tuned applies them later.
+At boot, systemd-sysctl reads the sysctl.d(5) files in the order of their names, and the last value of a key wins.
+Values set by hand are lost, and the values in the files return. Of two files with the same name, the one in /etc wins,
+then /run, /usr/local/lib and /usr/lib. An exact key wins over a pattern. /etc/sysctl.conf only counts if a link in
+/etc/sysctl.d points to it. Settings of the active tuned profile are not checked, because tuned applies them later.
 
 **Prove:** systemd-analyze cat-config sysctl.d | grep KEY && sysctl KEY
 

@@ -1,9 +1,9 @@
 """A node will lose its cluster address at the next boot (warning)
 
-An address from ip addr add is lost at the next boot, or when the interface's network service
-configures it again. Fullmesh found the address in no file of NetworkManager (files below /run are
-lost, too), netplan, systemd-networkd, ifupdown, ifcfg or cloud-init, and in no script or unit. It
-does not judge an interface whose files request a DHCP lease.
+An address from ip addr add is lost at the next boot, or when the interface's network service configures it again.
+Fullmesh did not find the address in the files of NetworkManager (files below /run are lost, too), netplan,
+systemd-networkd, ifupdown, ifcfg or cloud-init, nor in any script or unit. It does not check an interface whose files
+request a DHCP lease.
 
 **Prove:** grep -r ADDRESS /etc/NetworkManager/system-connections /etc/netplan /etc/systemd/network
 /etc/network

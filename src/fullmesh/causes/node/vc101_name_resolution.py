@@ -5,8 +5,7 @@ to the wrong machine.
 
 **Prove:** getent ahosts NAME
 
-**Fix:** ansible-playbook site.yml -i INVENTORY --tags network writes the plan's names into
-/etc/hosts.
+**Fix:** ansible-playbook site.yml -i INVENTORY --tags network (writes the plan's names into /etc/hosts).
 """
 
 from __future__ import annotations

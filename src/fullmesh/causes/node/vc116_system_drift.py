@@ -1,4 +1,4 @@
-"""The kernel, glibc, NIC driver, CUDA, locale or time zone differs from most nodes (warning)
+"""The kernel, glibc, NIC driver, CUDA, locale or time zone differs from that of most nodes (warning)
 
 Such a difference explains why a node is slower, sorts or reads files in another order, or writes
 logs with other times.

@@ -1,4 +1,4 @@
-"""The cluster address is on another interface than planned
+"""The cluster address is on a different interface than planned
 
 GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME then name the wrong interface, and the ranks of this node
 fail or announce an address that peers cannot reach.

@@ -1,6 +1,6 @@
 """NCCL announces an address outside the cluster network
 
-NCCL chose another interface than the cluster's, so the peers connect to an address that they may
+NCCL chose a different interface than the cluster's, so the peers connect to an address that they may
 not reach.
 
 **Prove:** NCCL_DEBUG=INFO ./JOB 2>&1 | grep Bootstrap

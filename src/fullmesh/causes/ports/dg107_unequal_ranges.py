@@ -40,7 +40,7 @@ def rule_equal_port_ranges(evidence: ClusterEvidence) -> Iterator[Finding]:
     yield Finding(
         "DG-107",
         "L1",
-        f"{join_names(odd)} uses another port range than the other nodes",
+        f"{join_names(odd)} uses a different port range than the other nodes",
         node=odd[0],
         peer=join_names([n for n in held if n not in odd]),
         port=str(held[odd[0]]),

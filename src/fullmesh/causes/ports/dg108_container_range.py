@@ -1,4 +1,4 @@
-"""A container that runs a job uses another port range than its node
+"""A container that runs a job uses a different port range than its node
 
 A new network namespace starts with the kernel's default range, even if the host uses a pinned one.
 A job in a container with its own network therefore listens outside the opened range.
@@ -34,7 +34,7 @@ def rule_container_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
             yield Finding(
                 "DG-108",
                 "L1",
-                f"a job in a network namespace of its own on {name} uses another port range than {name}",
+                f"a job in a network namespace of its own on {name} uses a different port range than {name}",
                 node=name,
                 port=theirs.replace(" ", "-"),
                 seen=f"{theirs} (pid {space['pid']}: {job[:80]})",

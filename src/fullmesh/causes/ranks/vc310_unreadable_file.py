@@ -1,6 +1,6 @@
-"""The account of the ranks may not read a file that jobs need
+"""The account of the ranks cannot read a file that jobs need
 
-The ranks run as an account without rights, as jobs of ordinary users do. It may not read `/etc/fullmesh/env` or a
+The ranks run as an account without rights, as jobs of ordinary users do. It cannot read `/etc/fullmesh/env` or a
 file of the virtual environment.
 
 **Prove:** namei -l /etc/fullmesh/env

@@ -107,7 +107,7 @@ def group_route_decisions(
 
 
 def has_working_links(evidence: ClusterEvidence, pairs: Iterable[tuple[str, str]]) -> bool:
-    """Return whether all connections of these links work, only from another address than the cluster's."""
+    """Return whether all connections of these links work, only from a different address than the cluster's."""
     return all(
         r["verdict"] == "open"
         or (r["verdict"] == "wrong_source" and r["remark"].startswith("open"))

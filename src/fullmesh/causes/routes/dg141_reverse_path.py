@@ -1,4 +1,4 @@
-"""rp_filter drops packets that arrive on another interface than their replies would use
+"""rp_filter drops packets that arrive on a different interface than their replies would use
 
 With rp_filter=1, the kernel drops a packet if it would send the reply over another interface.
 Several NICs in one network or a wrong route are enough. It looks like a firewall that drops

@@ -1,4 +1,4 @@
-"""A node sends to a peer over another interface than the cluster's
+"""A node sends to a peer over a different interface than the cluster's
 
 A routing rule or a more specific route sends packets for the peer, or only the replies to it, over
 another interface. They are lost, or the peer drops them. Both ends look healthy, and no firewall
@@ -28,7 +28,7 @@ from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 
 
 def rule_wrong_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
-    """Report a node that sends to a peer over another interface than the cluster's."""
+    """Report a node that sends to a peer over a different interface than the cluster's."""
     for name in evidence.nodes:
         for (card, via), held in group_route_decisions(evidence, name, False).items():
             own = evidence.cluster_card(name)

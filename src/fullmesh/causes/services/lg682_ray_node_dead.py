@@ -6,7 +6,7 @@ The node {address} did not answer the head's health checks, so the head declared
 
 **Prove:** on that node, read `dmesg` and /tmp/ray/session_latest/logs/raylet.out
 
-**Fix:** Find the reason in the raylet's log. If the raylet still runs, ./fullmesh diagnose -i
+**Fix:** Find the reason in the raylet's log. If the raylet is still running, ./fullmesh diagnose -i
 INVENTORY finds the blocked connection.
 
 **Source:** measured, vllm-project/vllm#19960
@@ -35,7 +35,7 @@ CAUSE = LogCause(
             "has been marked dead because the detector",
             r"and address: (?P<address>\S{3,80}) and node name: .{1,120} has been marked dead",
         ),
-        # the raylet itself, in another log than the head's
+        # the raylet itself, in a different log than the head's
         Pattern("mistakenly been marked as dead by the GCS", fields=(("address", "of this log"),)),
     ),
     severity=Severity.SYMPTOM,

@@ -1,7 +1,7 @@
 """vLLM: the number of nodes and the number of addresses differ
 
 vLLM sees {nodes} nodes and {addresses} addresses. A process uses the address of another interface
-than the one that Ray knows, or VLLM_HOST_IP is the same on two nodes.
+than the one that Ray uses, or VLLM_HOST_IP is the same on two nodes.
 
 **Place:** the node whose address is in another network (the message lists the addresses in braces)
 

@@ -1,8 +1,7 @@
 """vLLM: Ray does not have the GPUs that vLLM asks for
 
 vLLM has waited {seconds} s for GPUs from Ray. A node has not joined, Ray counts fewer GPUs than
-vLLM needs, vLLM started its own Ray on this node, or it uses another address for the node than Ray
-does.
+vLLM needs, vLLM started its own Ray on this node, or it uses a different address for the node than Ray does.
 
 **Place:** Ray's cluster, not the process that printed this
 

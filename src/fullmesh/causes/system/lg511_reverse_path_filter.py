@@ -1,4 +1,4 @@
-"""The kernel drops packets that arrive on another interface than their replies would use
+"""The kernel drops packets that arrive on a different interface than their replies would use
 
 The kernel received packets from {peer} on {interface}, but it would send the replies over another
 interface (martian source). rp_filter=1 drops such packets.

@@ -1,7 +1,7 @@
 """The fabric manager does not run, so no GPU of the node works
 
 CUDA reports that the system is not ready (error 802). The GPUs are connected by NVSwitches, and
-NVIDIA's fabric manager does not run or has another version than the driver.
+NVIDIA's fabric manager does not run or has a different version than the driver.
 
 **Place:** the node of this log
 

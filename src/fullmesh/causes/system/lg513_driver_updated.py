@@ -1,6 +1,6 @@
 """The NVIDIA driver's library does not match the loaded kernel module
 
-NVML has another version than the loaded kernel module. The driver was updated (perhaps by an
+NVML has a different version than the loaded kernel module. The driver was updated (perhaps by an
 unattended upgrade) while the old module stayed loaded, or the container has its own driver library.
 
 **Place:** the node of this log

@@ -1,4 +1,4 @@
-"""Training on all ranks gives another loss than one process
+"""Training on all ranks gives a different loss than one process
 
 All ranks together compute the same loss as one process with the whole batch. Another loss means
 that a collective returned a wrong sum.

@@ -6,7 +6,7 @@ shown.{libraries}
 **Prove:** read the lines before and after those shown, or pass the logs of all ranks to explain-log
 
 **Fix:** Search for the message in the documentation and the issues of the program that printed it.
-If others may meet the cause, report it (issue template 'A cause that it does not name').
+If other users may have the same problem, report it (issue template 'A cause that it does not name').
 
 **Source:** read: the formats of Python, glog, NCCL, Slurm, Open MPI, UCX and the kernel
 """
