@@ -188,7 +188,7 @@ def test_nodes_that_take_different_networks_and_hang(seen: ClusterObservations) 
     one = only(seen)
     assert (one.code, one.severity, one.node, one.peer) == ("VC-721", "error", UBUNTU1, EL1)
     assert [follower.code for follower in one.follows] == ["VC-712"]
-    assert "NCCL takes Socket on ubuntu1 (there is no /dev/infiniband/uverbs*) and IB" in one.cause
+    assert "NCCL uses Socket on ubuntu1 (there is no /dev/infiniband/uverbs*) and IB" in one.cause
     assert (one.seen, one.expected) == (
         "Using network Socket, no uverbs device",
         "Using network IB",
