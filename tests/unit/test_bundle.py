@@ -336,7 +336,7 @@ def test_fingerprints_are_gpgs() -> None:
         (b"\x99\x00\x03\x03ab", "version 3"),
         (openpgp.BEGIN, "has no body"),
         (openpgp.BEGIN + b"\n\n<html>\n", "no base64"),
-        (base64.b64encode(b"x"), "no OpenPGP key"),
+        (base64.b64encode(b"x"), "not an OpenPGP key"),
     ],
 )
 def test_an_invalid_key_is_reported(raw: bytes, words: str) -> None:

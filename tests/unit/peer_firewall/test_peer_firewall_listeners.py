@@ -42,7 +42,7 @@ def test_a_first_start_names_what_it_would_block_and_stops(machine: Machine) -> 
     assert (
         "[PF-129] no firewall runs on this node, and firewalld's zone public would block reachable listeners: "
         "2049/udp (nfsd), 8000/tcp (python3; 10.78.1.12 is connected), 8001/tcp (python3), "
-        "8003/tcp (a process that could not be named). "
+        "8003/tcp (an unknown process). "
     ) in said
     assert ours(machine) == []
     assert "start firewalld" not in machine.commands()
@@ -140,7 +140,7 @@ def test_a_protocol_without_ports_is_cut_as_well(machine: Machine) -> None:
     """Two nodes that do not hear each other's VRRP would both take the address."""
     said = refused(talking(machine))
     assert (
-        "block reachable listeners: IP protocol 112 (a process that could not be named). Fix: open"
+        "block reachable listeners: IP protocol 112 (an unknown process). Fix: open"
         in said
     )
     assert "`firewall-offline-cmd --zone=public --add-protocol=112`" in said

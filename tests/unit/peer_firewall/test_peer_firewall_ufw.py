@@ -61,7 +61,7 @@ def test_ufw_rules_that_would_be_lost_are_refused_unless_allowed(machine: Machin
         rule("filter_IN_policy_fullmesh-ufw_post", dport(22), {"accept": None}),
     ]
     assert run.present()["ufw"]
-    assert "Not carried over, as asked" in run.call.notes[0]["text"]
+    assert "Not carried over, as configured" in run.call.notes[0]["text"]
 
 
 SSH_FOR_SOME = "### tuple ### allow any 22 0.0.0.0/0 any 192.0.2.0/24 in\n"
