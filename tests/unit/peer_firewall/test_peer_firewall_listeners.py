@@ -139,10 +139,7 @@ def talking(machine: Machine) -> Machine:
 def test_a_protocol_without_ports_is_cut_as_well(machine: Machine) -> None:
     """Two nodes that do not hear each other's VRRP would both take the address."""
     said = refused(talking(machine))
-    assert (
-        "block reachable listeners: IP protocol 112 (an unknown process). Fix: open"
-        in said
-    )
+    assert "block reachable listeners: IP protocol 112 (an unknown process). Fix: open" in said
     assert "`firewall-offline-cmd --zone=public --add-protocol=112`" in said
     zone = '<zone><service name="ssh"/><protocol value="vrrp"/></zone>'
     put(machine.root, "/etc/firewalld/zones/public.xml", zone)
