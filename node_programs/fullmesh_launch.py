@@ -454,8 +454,8 @@ def refuse_silent_slurm() -> None:
     status, said = call_command([find_program("scontrol", SLURM), "ping"])
     if status or " is DOWN" in said:
         raise LaunchError(
-            "[LA-111] Slurm does not answer: {}. Look at `systemctl status slurmctld` on its controller, and "
-            "let peers reach its ports (fullmesh_services: slurm, ports 6817 and 6818).".format(
+            "[LA-111] Slurm does not answer: {}. Check: `systemctl status slurmctld` on its controller. "
+            "Fix: let peers reach its ports (fullmesh_services: slurm, ports 6817 and 6818).".format(
                 next(
                     (line for line in said.splitlines() if " is DOWN" in line), get_last_line(said)
                 )
@@ -535,8 +535,8 @@ def refuse_unusable_etcd(words: Sequence[str]) -> None:
         status = fetch_status(f"http://{endpoint}/v2/keys/")
     except (OSError, ValueError) as error:
         raise LaunchError(
-            "[LA-108] etcd at {} does not answer: {}. Look at `systemctl status etcd` there, let peers reach its port "
-            "(fullmesh_services), or use c10d, which needs none.".format(
+            "[LA-108] etcd at {} does not answer: {}. Check: `systemctl status etcd` there. Fix: let peers reach its "
+            "port (fullmesh_services), or use c10d, which needs none.".format(
                 endpoint, getattr(error, "reason", error)
             )
         ) from None

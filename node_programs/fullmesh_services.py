@@ -170,7 +170,7 @@ def refuse_taken_ports(
                 if exc.errno != errno.EADDRINUSE:
                     raise LaunchError(
                         f"[LA-118] {address} cannot be listened on ({exc.strerror}). "
-                        "Look at the node's addresses (ip address), then run site.yml."
+                        "Check: ip address. Fix: run site.yml."
                     ) from None
                 taken.append(f"{ports[part]['first']} ({part})")
     if taken:

@@ -98,7 +98,7 @@ def ensure_cdi_spec(run: SplitRunner, check: bool, root: str = "/") -> CdiResult
     now = inspect_cdi_spec(root)
     if not now["path"]:
         raise CdiError(
-            "[CT-107] the container toolkit has described no GPU of driver {} in {}. Look at `nvidia-smi -L`, "
+            "[CT-107] the container toolkit has described no GPU of driver {} in {}. Check: `nvidia-smi -L`, "
             "`nvidia-ctk --debug cdi generate` and `journalctl -u {}`.".format(
                 now["driver"], " or ".join("/" + one for one in FOLDERS), UNITS[-1]
             )
@@ -111,7 +111,7 @@ def _run_toolkit(run: SplitRunner, argv: list[str]) -> str:
     if rc:
         said = [line.strip().rstrip(".") for line in (err or out).splitlines() if line.strip()]
         raise CdiError(
-            "[CT-107] `{}` fails: {}. Look at `nvidia-smi -L`: the driver has to work first.".format(
+            "[CT-107] `{}` fails: {}. Check: `nvidia-smi -L` (the driver has to work first).".format(
                 " ".join(argv), said[-1] if said else f"exit code {rc}"
             )
         )

@@ -277,7 +277,7 @@ class SelinuxSwitch:
         except (engine.RollbackError, OSError) as exc:
             raise SelinuxRefusedError(
                 f"[SE-112] the guard that switches SELinux back could not be started: {exc}. Nothing was changed. "
-                "Look at `systemctl status` on this node."
+                "Check: `systemctl status` on this node."
             ) from exc
         self.armed = True
 

@@ -396,7 +396,7 @@ def check_torch_import(folder: str, wanted: str, seconds: int) -> TorchVersions:
     except ValueError:
         raise VenvError(
             f"[TR-109] torch cannot be imported (rc {rc}): {format_output_tail(text)}. "
-            "The present environment was kept. Check that the wheels fit this machine."
+            "The present environment was kept. Fix: use wheels that fit this machine."
         ) from None
     if wanted and wanted not in (said["torch"], said["torch"].split("+")[0]):
         raise VenvError(

@@ -94,7 +94,7 @@ def port_right(finding: Mapping[str, Any], failed: Failed, tried: int) -> bool:
 
 def text_of(finding: Mapping[str, Any]) -> str:
     """Everything that a finding says."""
-    words = [str(finding.get(key, "")) for key in ("cause", "seen", "fix", "expected")]
+    words = [str(finding.get(key, "")) for key in ("cause", "seen", "check", "fix", "expected")]
     return " ".join(words) + " " + " ".join(text_of(one) for one in finding.get("follows", []))
 
 

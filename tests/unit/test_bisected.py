@@ -122,7 +122,8 @@ def test_the_slow_node_is_named() -> None:
     found = only(told(WHOLE, ROWS, [group("a c"), group("b d", SLOW)]))
     assert (found.code, found.rung, found.node, found.peer) == ("VC-880", "L5", "b", "")
     assert "run 2: a b: 0.2 Gbit/s | c d: 5.5 Gbit/s" in found.seen
-    assert "--bandwidth" in found.fix
+    assert "--bandwidth" in found.check
+    assert found.fix == "leave b out of jobs until it is repaired"
 
 
 @pytest.mark.parametrize(("state", "code"), [("wrong", "VC-881"), ("failed", "VC-882")])

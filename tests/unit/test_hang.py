@@ -192,7 +192,7 @@ def test_both_sides_of_a_difference_are_shown_with_lines() -> None:
 def test_an_end_is_explained_and_lost_connections_follow() -> None:
     assert "SIGKILL" in only("killed").cause
     assert "SIGABRT" in only("aborted").cause
-    assert "ranks gave different sizes or types" in only("aborted").fix
+    assert "ranks gave different sizes or types" in only("aborted").check
     assert [one.code for one in only("exited").follows] == ["HG-134"]
     assert "ValueError: loss is NaN" in only("raised").cause
     assert "process is still there" in only("raised").cause
@@ -215,7 +215,7 @@ def test_gpu_activity_beside_a_hung_collective_is_shown() -> None:
 def test_a_network_hang_refers_to_the_diagnosis() -> None:
     finding = only("network")
     assert "all_reduce 169" in finding.cause
-    assert "./fullmesh diagnose" in finding.fix
+    assert "./fullmesh diagnose" in finding.check
 
 
 def test_if_some_ranks_leave_a_collective_the_others_are_named() -> None:

@@ -12,13 +12,14 @@ from fullmesh.result.types import FindingRow, Result
 MISSED_SHOWN = 12
 AT_BOOT = "At the next boot:"
 UNLIKE = "No known cause explains it. Differences that can cause it, the likeliest first (hints, not proof):"
-Told = Literal["node", "direction", "port", "seen", "expected", "fix"]
+Told = Literal["node", "direction", "port", "seen", "expected", "check", "fix"]
 TOLD: tuple[tuple[str, Told], ...] = (
     ("node", "node"),
     ("link", "direction"),
     ("port", "port"),
     ("seen", "seen"),
     ("expected", "expected"),
+    ("check", "check"),
     ("fix", "fix"),
 )
 

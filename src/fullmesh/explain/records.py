@@ -51,7 +51,7 @@ class RecordFinding:
                 for name, rank in self.files
             ],
             "count": max(1, len(self.files)),
-            "prove": load_hang_causes()[one.code].page.prove,
+            "prove": one.check or load_hang_causes()[one.code].page.prove,
             "fix": clean_and_shorten(one.fix, LONGEST),
             "page": format_page_link(one.code),
             "follows": [RecordFinding(child, ()).as_dict() for child in one.follows],
@@ -70,7 +70,7 @@ class RecordFinding:
         if one.expected:
             lines.append(format_label("expected", clean_and_shorten(one.expected, LONGEST)))
         lines += [
-            format_label("check", load_hang_causes()[one.code].page.prove),
+            format_label("check", one.check or load_hang_causes()[one.code].page.prove),
             format_label("fix", clean_and_shorten(one.fix, LONGEST)),
             format_label("page", f"./fullmesh explain {one.code}"),
         ]

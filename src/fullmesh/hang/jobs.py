@@ -165,8 +165,9 @@ def _make_left_out_finding(
             for left in ones[: SHOWN + 1]
         ),
         expected="numbers and answers as torchrun, Open MPI, Slurm and torch write them",
-        fix=f"find their owner on {host}: {check}. If it is your job, correct its variables and "
-        "options (RANK, WORLD_SIZE, --nproc-per-node) and run it again",
+        check=f"find their owner on {host}: {check}",
+        fix="if it is your job, correct its variables and options (RANK, WORLD_SIZE, --nproc-per-node), then "
+        "run it again",
         severity=WARNING,
     )
 

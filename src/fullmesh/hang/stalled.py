@@ -74,7 +74,9 @@ class StallReporter:
         self.told.update(map(make_stall_key, new))
         return [
             clean_and_shorten(
-                f"[{one.code}] {one.cause}. Seen: {one.seen}. Fix: {one.fix}", LONGEST
+                f"[{one.code}] {one.cause}. Seen: {one.seen}. "
+                f"{f'Check: {one.check}. ' if one.check else ''}Fix: {one.fix}",
+                LONGEST,
             )
             for one in new[:FINDINGS]
         ]

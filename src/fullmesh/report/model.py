@@ -12,12 +12,13 @@ from fullmesh.result.types import FindingBase, LinkRow, MissedRow, Result
 LONGEST = 4000  # characters of one value. The end of a log is longer than a node's name.
 OPEN, SELF, UNKNOWN = "open", "self", "unknown"
 T = TypeVar("T")
-Evidence = Literal["direction", "port", "seen", "expected", "fix"]
+Evidence = Literal["direction", "port", "seen", "expected", "check", "fix"]
 EVIDENCE: tuple[tuple[str, Evidence], ...] = (
     ("link", "direction"),
     ("port", "port"),
     ("seen", "seen"),
     ("expected", "expected"),
+    ("check", "check"),
     ("fix", "fix"),
 )
 

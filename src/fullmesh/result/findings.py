@@ -27,7 +27,8 @@ class Finding:
         direction: ``el1 -> ubuntu1``: from the connecting node to its peer.
         seen: the value observed.
         expected: the value it should have.
-        fix: a command to copy.
+        check: a command that only gathers information.
+        fix: a command or a change.
         severity: an error fails the check, a warning does not.
         pairs: the ordered pairs of nodes that it affects.
         kinds: the kinds of listeners that it affects: sample, range, master, rendezvous.
@@ -43,6 +44,7 @@ class Finding:
     direction: str = ""
     seen: str = ""
     expected: str = ""
+    check: str = ""
     fix: str = ""
     severity: Severity = ERROR
     pairs: tuple[tuple[str, str], ...] = ()
@@ -61,6 +63,7 @@ class Finding:
             "direction": self.direction,
             "seen": self.seen,
             "expected": self.expected,
+            "check": self.check,
             "fix": self.fix,
             "severity": self.severity,
             "pairs": [list(pair) for pair in self.pairs],

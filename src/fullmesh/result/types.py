@@ -198,6 +198,7 @@ class FindingAlways(TypedDict):
 class FindingBase(FindingAlways, total=False):
     """Keys that were added later."""
 
+    check: Annotated[str, Meta(description="a step that only gathers information, or empty")]
     page: Annotated[str, Meta(description="path of the code's page on the documentation site")]
     pairs: Annotated[
         list[OrderedPair], Meta(description="the ordered pairs of nodes that it affects")

@@ -155,7 +155,7 @@ def hang_finding_to_data(finding: HangFinding) -> dict[str, Any]:
     follows = [hang_finding_to_data(one) for one in finding.follows]
     return {
         **found,
-        "prove": load_hang_causes()[finding.code].page.prove,
+        "prove": finding.check or load_hang_causes()[finding.code].page.prove,
         "page": format_page_link(finding.code),
         "follows": follows,
     }

@@ -232,12 +232,15 @@ def make_bisect_finding(seen: ClusterObservations, part: Group, kind: Kind) -> F
         peer=join_names(names[1:]),
         seen=describe_bisect_runs(seen),
         expected="the same numbers and about the same rate in every group",
-        fix=suggest_bisect_fix(seen, names, kind),
+        check=suggest_bisect_check(seen, names, kind),
+        fix=seen.apply("packages")
+        if kind == "wrong"
+        else f"leave {names[0]} out of jobs until it is repaired",
     )
 
 
-def suggest_bisect_fix(seen: ClusterObservations, names: Sequence[str], kind: Kind) -> str:
-    """Suggest the next step."""
+def suggest_bisect_check(seen: ClusterObservations, names: Sequence[str], kind: Kind) -> str:
+    """Suggest a command that finds the faulty part."""
     if kind == "slow":
         return (
             f"./fullmesh diagnose -i {seen.inventory} --bandwidth shows the NIC and the direction. "
@@ -245,8 +248,8 @@ def suggest_bisect_fix(seen: ClusterObservations, names: Sequence[str], kind: Ki
         )
     if kind == "wrong":
         return (
-            f"on {names[0]}: compare torch and its libraries with the other nodes ({seen.apply('packages')}). "
-            "Test its memory and look for machine checks: dmesg | grep -i -E 'mce|edac|ecc'"
+            f"on {names[0]}: compare torch and its libraries with the other nodes, test its memory, and look for "
+            "machine checks: dmesg | grep -i -E 'mce|edac|ecc'"
         )
     return (
         f"./fullmesh diagnose -i {seen.inventory}. On {names[0]}: dmesg. See the runs in the result"
@@ -275,7 +278,8 @@ def make_undecided_finding(
         node=next(iter(sorted(common)), ""),
         seen=describe_bisect_runs(seen),
         expected="the same numbers and about the same rate in every group",
-        fix=f"./fullmesh diagnose -i {seen.inventory} --bandwidth. The result is more precise with more nodes",
+        check=f"./fullmesh diagnose -i {seen.inventory} --bandwidth",
+        fix="add a node to the run, or leave the nodes that were in no good group out of jobs",
     )
 
 

@@ -239,27 +239,32 @@ def describe_drop_place(block: BlockedLink) -> str:
     return "; " + STOPPED[block.place].format(source=block.source, target=block.target)
 
 
-def suggest_link_fix(seen: ClusterObservations, block: BlockedLink) -> str:
-    """Suggest the command that fixes a blocked link."""
+def suggest_link_steps(seen: ClusterObservations, block: BlockedLink) -> tuple[str, str]:
+    """Return a command that shows more about a blocked link, and the command or change that fixes it."""
     data = seen.plan["data_ports"]["firewalld"]
     here, peer = seen.address(block.source), seen.address(block.target)
     if block.verdict in FIREWALLED and block.place.startswith("on_the_way"):
         return (
+            f"on {block.source}: ip route get {peer}",
             f"allow tcp {data} and the named ports between {here} and {peer} in the network "
-            f"(switch ACL, security group), in both directions. On {block.source}: ip route get {peer}"
+            "(switch ACL, security group), in both directions",
         )
     if block.place in ("no_way_back", "no_carrier"):
-        return (
-            f"on {block.target}: ip route get {here} && ip link show. Then {seen.apply('network')}"
-        )
+        return f"on {block.target}: ip route get {here} && ip link show", seen.apply("network")
     if block.verdict in FIREWALLED:
-        look = "firewall-cmd --get-active-zones; nft list ruleset"
-        return f"{seen.apply('firewall')}; look on {block.culprit}: {look}"
+        check = f"on {block.culprit}: firewall-cmd --get-active-zones; nft list ruleset"
+        return check, seen.apply("firewall")
     if block.verdict == "mtu_black_hole":
-        return f"on {block.source}: ping -M do -s 1472 {peer}. Set the same MTU on both ends and the switches"
+        return (
+            f"on {block.source}: ping -M do -s 1472 {peer}",
+            "set the same MTU on both ends and the switches",
+        )
     if block.verdict == "someone_else":
-        return f"on {block.source}: ip neigh show {peer}. Look for a second host with {peer}"
-    return f"on {block.source}: ip route get {peer}. Then {seen.apply('network')}"
+        return (
+            f"on {block.source}: ip neigh show {peer}",
+            f"give the other host with {peer} another address",
+        )
+    return f"on {block.source}: ip route get {peer}", seen.apply("network")
 
 
 def group_blocked_links(blocks: Sequence[BlockedLink]) -> Iterator[list[BlockedLink]]:

@@ -47,8 +47,9 @@ class GpuFault:
         cause: one sentence.
         seen: the value observed.
         expected: the value it should have.
-        fix: a command to copy.
+        fix: a command or a change.
         severity: an error stops jobs.
+        check: a command that only gathers information.
     """
 
     code: str
@@ -58,6 +59,7 @@ class GpuFault:
     expected: str
     fix: str
     severity: Severity = ERROR
+    check: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def describe_gpu_addresses(cards: list[GpuCard]) -> str:
 def find_silent_driver(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
     """Find a driver whose nvidia-smi does not work."""
     said, loaded = held.get("said", ""), held.get("loaded", "") or "unknown"
+    check = ""
     if "said" not in held:
         return
     if MISMATCH in said:
@@ -98,21 +101,28 @@ def find_silent_driver(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
         fix += "nvidia && modprobe nvidia. Role nvidia_driver keeps the packages at one version"
     elif LOST in said:
         why = f"a GPU of {node} fell off the bus: {said}"
-        fix = "dmesg | grep -i xid (79 means the same). Power-cycle it, then reseat or replace the GPU"
+        check = "dmesg | grep -i xid (79 means the same)"
+        fix = "switch it off and on, then reseat or replace the GPU"
     elif SILENT in said:
         why = f"NVIDIA's driver is installed on {node}, but its kernel module is not loaded"
-        fix = (
-            "modprobe nvidia. If it fails, see dmesg | grep -i -E 'nvrm|nvidia', dkms status, mokutil --sb-state and "
-            "lsmod | grep nouveau"
-        )
+        check = "dmesg | grep -i -E 'nvrm|nvidia'; dkms status; mokutil --sb-state; lsmod | grep nouveau"
+        fix = "modprobe nvidia. If that fails, install the module for this kernel (role nvidia_driver)"
     elif EMPTY in said:
         why = f"NVIDIA's driver on {node} could start none of its GPUs"
-        fix = "dmesg | grep -i nvrm (RmInitAdapter failed). Check the power cables, or use a driver for these GPUs"
+        check = "dmesg | grep -i nvrm (RmInitAdapter failed)"
+        fix = "reconnect the power cables, or install a driver for these GPUs"
     else:
         why = f"nvidia-smi does not work on {node}: {said or 'it prints nothing'}"
-        fix = "nvidia-smi && dmesg | grep -i nvrm"
+        check = "nvidia-smi && dmesg | grep -i nvrm"
+        fix = "install the driver again (role nvidia_driver), then reboot"
     yield GpuFault(
-        "VC-131", node, why, said or "no answer", "nvidia-smi lists the GPUs", f"on {node}: {fix}"
+        "VC-131",
+        node,
+        why,
+        said or "no answer",
+        "nvidia-smi lists the GPUs",
+        f"on {node}: {fix}",
+        check=f"on {node}: {check}" if check else "",
     )
 
 
@@ -133,7 +143,8 @@ def find_hidden_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
             "missing",
             f"{len(held['cards'])} GPUs",
             f"{len(held['pci'])} GPUs",
-            f"on {node}: dmesg | grep -i -E 'nvrm|xid' and lspci -vs {dark[0]} (rev ff: it fell off the bus)",
+            f"switch {node} off and on. If the GPU is still missing, reseat or replace it",
+            check=f"on {node}: dmesg | grep -i -E 'nvrm|xid' and lspci -vs {dark[0]} (rev ff: it fell off the bus)",
         )
 
 
@@ -148,7 +159,8 @@ def find_memory_faults(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
             "is worn out",
             "remapped_row_failure: Yes",
             "No",
-            f"on {node}: nvidia-smi -q -d ROW_REMAPPER. Exclude the GPU (CUDA_VISIBLE_DEVICES) and replace it",
+            f"on {node}: exclude the GPU (CUDA_VISIBLE_DEVICES), and replace it",
+            check=f"on {node}: nvidia-smi -q -d ROW_REMAPPER",
         )
     due = [card for card in held["cards"] if card.get("remap_pending") == "Yes"]
     if due:
@@ -233,8 +245,9 @@ def find_throttled_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
             "waits for it",
             join_names(sorted({one for card in slow for one in card.get("slowed", [])})),
             "none",
-            f"on {node}: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER. Check fans, airflow and power supply",
+            f"repair the fans, air flow or power supply of {node}",
             WARNING,
+            check=f"on {node}: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
         )
 
 
@@ -277,8 +290,10 @@ def find_occupied_gpus(node: str, held: GpuSurvey) -> Iterator[GpuFault]:
             "job runs there",
             f"{used} MiB",
             f"less than {IDLE_MIB} MiB",
-            f"on {node}: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; fuser -v /dev/nvidia*",
+            f"on {node}: end the programs that use the GPUs",
             WARNING,
+            check=f"on {node}: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; "
+            "fuser -v /dev/nvidia*",
         )
 
 
@@ -339,8 +354,9 @@ def find_numa_faults(node: str, box: GpuNodeFacts) -> Iterator[GpuFault]:
             f"all RDMA NICs of {node} are on a different CPU than its GPUs, so messages cross the link between CPUs",
             f"GPUs on NUMA node {gpus}, RDMA NICs on {cards}",
             "one in common",
-            f"on {node}: nvidia-smi topo -m. Move the NIC to a slot of the GPUs' CPU (see the board's manual)",
+            f"on {node}: move the NIC to a slot of the GPUs' CPU (see the board's manual)",
             WARNING,
+            check=f"on {node}: nvidia-smi topo -m",
         )
 
 
@@ -362,8 +378,9 @@ def find_missing_nvlinks(table: Mapping[str, GpuSurvey]) -> Iterator[GpuFault]:
                     f"the GPUs of {node} have {sum(counts)} NVLinks, the same GPUs of other nodes have {sum(most)}",
                     f"{sum(counts)} NVLinks",
                     f"{sum(most)} NVLinks",
-                    f"on {node}: nvidia-smi nvlink -s && nvidia-smi topo -m. Look for a missing or loose bridge",
+                    f"on {node}: install or reseat the NVLink bridge",
                     WARNING,
+                    check=f"on {node}: nvidia-smi nvlink -s && nvidia-smi topo -m",
                 )
 
 
@@ -386,8 +403,9 @@ def find_inactive_nvlinks(table: Mapping[str, GpuSurvey]) -> Iterator[GpuFault]:
                 "NCCL routes around them",
                 f"{down} inactive",
                 f"{least[bad[0]['name']]} inactive",
-                f"on {node}: nvidia-smi nvlink -s && nvidia-smi nvlink -e && dmesg | grep -i nvlink. Reboot or reseat",
+                f"reboot {node}. If the links stay down, reseat the GPU or its bridge",
                 WARNING,
+                check=f"on {node}: nvidia-smi nvlink -s && nvidia-smi nvlink -e && dmesg | grep -i nvlink",
             )
 
 

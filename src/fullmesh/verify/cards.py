@@ -135,7 +135,8 @@ def rule_same_gpus(seen: ClusterObservations) -> Iterator[Finding]:
         peer=join_names([name for name in table if name not in odd]),
         seen=table[odd[0]],
         expected=usual,
-        fix=f"on {odd[0]}: nvidia-smi -L && lspci -d 10de: and dmesg | grep NVRM. Role nvidia_driver keeps one branch",
+        check=f"on {odd[0]}: nvidia-smi -L && lspci -d 10de: && dmesg | grep NVRM",
+        fix="install one driver branch on all nodes (role nvidia_driver), or replace the missing GPU",
         severity=WARNING,
     )
 
@@ -152,8 +153,8 @@ def rule_ecc_errors(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=f"{sum(card['ecc_volatile'] for card in bad)} uncorrectable errors",
                 expected="0",
-                fix=f"on {name}: nvidia-smi -q -d ECC,ROW_REMAPPER. Reboot it, which remaps rows. Replace the GPU if "
-                f"the errors return",
+                check=f"on {name}: nvidia-smi -q -d ECC,ROW_REMAPPER",
+                fix=f"reboot {name}, which remaps rows. Replace the GPU if the errors return",
             )
 
 
@@ -210,7 +211,8 @@ def rule_pcie_width(seen: ClusterObservations) -> Iterator[Finding]:
                     node=name,
                     seen=f"{have} lanes",
                     expected=f"{least} lanes",
-                    fix=f"on {name}: reseat the GPU or riser. See nvidia-smi -q -d PCIE and lspci -vv | grep LnkSta",
+                    check=f"on {name}: nvidia-smi -q -d PCIE && lspci -vv | grep LnkSta",
+                    fix=f"on {name}: reseat the GPU or riser",
                     severity=WARNING,
                 )
 
@@ -255,6 +257,7 @@ def rule_gpu_faults(seen: ClusterObservations) -> Iterator[Finding]:
             node=one.node,
             seen=one.seen,
             expected=one.expected,
+            check=one.check,
             fix=one.fix,
             severity=one.severity,
         )

@@ -184,8 +184,9 @@ def rule_nccl_bandwidth(seen: ClusterObservations) -> Iterator[Finding]:
         peer=join_names([other for other in seen.plan["nodes"] if other != name]),
         seen=f"{max(rates):.1f} Gbit/s",
         expected=f"at least {least:.1f} Gbit/s",
-        fix=f"on {name}: {'ibstat, ib_write_bw between two nodes' if rdma else 'iperf3'} and "
-        f"nvidia-smi topo -m. Run again with NCCL_DEBUG=INFO",
+        check=f"on {name}: {'ibstat, ib_write_bw between two nodes' if rdma else 'iperf3'} and "
+        "nvidia-smi topo -m. Run again with NCCL_DEBUG=INFO",
+        fix="set NCCL_SOCKET_IFNAME and NCCL_IB_HCA as role cluster_env does, or correct the slow interface",
         severity=WARNING,
     )
 
@@ -221,8 +222,9 @@ def rule_nccl_tests(seen: ClusterObservations) -> Iterator[Finding]:
             node=name,
             seen=why,
             expected="0 values out of bounds",
-            fix=f"on {name}: NCCL_P2P_DISABLE=1 all_reduce_perf -g 2 (a peer-to-peer fault disappears) and "
-            f"dmesg | grep -i -E 'xid|iommu'",
+            check=f"on {name}: NCCL_P2P_DISABLE=1 all_reduce_perf -g 2 (a peer-to-peer fault disappears) and "
+            "dmesg | grep -i -E 'xid|iommu'",
+            fix="set the IOMMU to passthrough and turn ACS off, or replace the GPU with the Xid",
         )
 
 
@@ -263,8 +265,9 @@ def rule_nvlink_rate(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=f"{rate:.1f} GB/s",
                 expected=f"at least {speed * SHARE_NVLINK:.0f} GB/s",
-                fix=f"on {name}: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,P2P,GRAPH shows the path. See also "
-                f"env | grep -E 'NCCL_(P2P|SHM|NVLS|ALGO|PROTO)' and nvidia-smi topo -p2p n",
+                check=f"on {name}: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,P2P,GRAPH shows the path. See also "
+                "env | grep -E 'NCCL_(P2P|SHM|NVLS|ALGO|PROTO)' and nvidia-smi topo -p2p n",
+                fix="remove these variables, start the fabric manager, or give a container all GPUs",
                 severity=WARNING,
             )
 
@@ -289,7 +292,8 @@ def rule_slow_node(seen: ClusterObservations) -> Iterator[Finding]:
             peer=join_names([other for other in best if other not in slow]),
             seen=f"{best[name]:.1f} GB/s",
             expected=f"about {usual:.1f} GB/s",
-            fix=f"on {name}: nvidia-smi nvlink -s && nvidia-smi topo -m && systemctl status nvidia-fabricmanager",
+            check=f"on {name}: nvidia-smi nvlink -s && nvidia-smi topo -m && systemctl status nvidia-fabricmanager",
+            fix=f"on {name}: systemctl enable --now nvidia-fabricmanager, or reseat the NVLink bridge",
             severity=WARNING,
         )
 
@@ -358,7 +362,8 @@ def rule_unused_gpus(seen: ClusterObservations) -> Iterator[Finding]:
             peer=join_names(blind[1:]),
             seen=why,
             expected="a GPU for every rank",
-            fix=f"on {blind[0]}: nvidia-smi && ls -l /dev/nvidia* && echo ${VISIBLE}. See role nvidia_driver",
+            check=f"on {blind[0]}: nvidia-smi && ls -l /dev/nvidia* && echo ${VISIBLE}",
+            fix=f"on {blind[0]}: install a driver (role nvidia_driver), or give the container the devices",
         )
 
 

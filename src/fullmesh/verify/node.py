@@ -69,8 +69,8 @@ def rule_answer_format(seen: ClusterObservations) -> Iterator[Finding]:
             node=name,
             seen=join_names(faults, 2),
             expected="the types in module_utils/fullmesh/schema",
-            fix="ansible-config dump | grep -E 'MODULE_(PATH|UTILS_PATH)': is a module of another version there? Else "
-            "report it with result.json",
+            check="ansible-config dump | grep -E 'MODULE_(PATH|UTILS_PATH)'",
+            fix="remove the modules of another version from that path. If there are none, report it with result.json",
             severity=WARNING,
         )
 
@@ -109,7 +109,8 @@ def rule_name_resolution(seen: ClusterObservations) -> Iterator[Finding]:
                 peer=join_names(wrong),
                 seen=f"{wrong[0]}: {said}",
                 expected=f"{wrong[0]}: {wanted[wrong[0]]}",
-                fix=f"{seen.apply('network')}. Check on {name}: getent ahosts {wrong[0]}",
+                check=f"on {name}: getent ahosts {wrong[0]}",
+                fix=seen.apply("network"),
             )
 
 
@@ -137,7 +138,8 @@ def rule_own_name_loopback(seen: ClusterObservations) -> Iterator[Finding]:
             node=name,
             seen=join_names(own) if own else "no answer",
             expected=seen.address(name),
-            fix=f"{seen.apply('network')}. Check on {name}: getent ahosts {names['hostname']}",
+            check=f"on {name}: getent ahosts {names['hostname']}",
+            fix=seen.apply("network"),
         )
 
 
@@ -254,7 +256,7 @@ def rule_interface_state(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=f"{card['name']} down",
                 expected=f"{card['name']} up",
-                fix=f"on {name}: ip link set {card['name']} up. Check cable and switch port",
+                fix=f"on {name}: ip link set {card['name']} up, or reconnect the cable or switch port",
                 pairs=list_node_links(seen, name),
             )
         if card.get("mtu"):
@@ -313,7 +315,8 @@ def rule_reserved_ports(seen: ClusterObservations) -> Iterator[Finding]:
                 port=str(data["firewalld"]),
                 seen=sysctls["reserved_ports"],
                 expected="nothing reserved inside the data range",
-                fix=f"on {name}: find the file that sets {RUN_RESERVED} (grep -r reserved_ports /etc/sysctl.d)",
+                check=f"on {name}: grep -r reserved_ports /etc/sysctl.d",
+                fix=f"on {name}: remove the line that sets {RUN_RESERVED} from that file",
             )
 
 
@@ -331,7 +334,8 @@ def rule_sample_ports_given(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=failed[0]["error"],
                 expected=f"a port in {seen.plan['data_ports']['firewalld']}",
-                fix=f"on {name}: ss -tan | wc -l; sysctl {RUN_RANGE} {RUN_RESERVED}",
+                check=f"on {name}: ss -tan | wc -l; sysctl {RUN_RANGE} {RUN_RESERVED}",
+                fix=f"wait until old connections on {name} have ended, or use a larger range",
                 # links that could not be tested
                 pairs=tuple(pair for pair in list_node_links(seen, name) if pair[1] == name),
             )
@@ -353,7 +357,8 @@ def rule_free_ports(seen: ClusterObservations) -> Iterator[Finding]:
                 port=str(port["port"]),
                 seen=holder,
                 expected="free",
-                fix=f"on {name}: ss -ltnp 'sport = :{port['port']}'. End that program, or choose another port",
+                check=f"on {name}: ss -ltnp 'sport = :{port['port']}'",
+                fix=f"on {name}: end that program, or choose another port",
             )
 
 
@@ -372,7 +377,8 @@ def rule_nccl_address(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=said["error"],
                 expected="an address and a port",
-                fix=f"on {name}: set NCCL_DEBUG=INFO and look for 'Bootstrap'. Then {seen.apply('packages')}",
+                check=f"on {name}: set NCCL_DEBUG=INFO and look for 'Bootstrap'",
+                fix=seen.apply("packages"),
             )
         elif said["address"] != seen.address(name):
             yield Finding(

@@ -19,7 +19,7 @@ from fullmesh.verify.blocked import (
     group_blocked_links,
     list_blocked_links,
     pick_worst_verdict,
-    suggest_link_fix,
+    suggest_link_steps,
 )
 from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.probe_wants import ONLY_MODE
@@ -82,6 +82,7 @@ def rule_open_links(seen: ClusterObservations) -> Iterator[Finding]:
         direction = f"{join_names(sources)} -> {join_names(targets)}"
         remark = f" [{block.remark}]" if block.remark else ""
         act = block.culprit
+        check, fix = suggest_link_steps(seen, block)
         others = sorted({*sources, *targets} - {act})
         yield Finding(
             CODES_OF[block.verdict],
@@ -93,7 +94,8 @@ def rule_open_links(seen: ClusterObservations) -> Iterator[Finding]:
             direction=direction,
             seen=block.shown,
             expected=OPEN,
-            fix=suggest_link_fix(seen, block),
+            check=check,
+            fix=fix,
             pairs=tuple((b.source, b.target) for b in group),
             kinds=tuple(sorted({kind for b in group for kind in b.kinds})),
         )
@@ -119,7 +121,8 @@ def rule_late_answers(seen: ClusterObservations) -> Iterator[Finding]:
                 direction=f"{source} -> {join_names(slow)}",
                 seen="no complete answer in time",
                 expected="an answer",
-                fix=f"on {slow[0]}: uptime. Run the verification again when the node is less busy",
+                check=f"on {slow[0]}: uptime",
+                fix="run the verification again when the node is less busy",
                 severity=WARNING,
                 pairs=tuple((source, peer) for peer in slow),
             )
@@ -162,7 +165,8 @@ def rule_outside_port(seen: ClusterObservations) -> Iterator[Finding]:
                     direction=f"{source} -> {record['node']}",
                     seen=OPEN,
                     expected="shut",
-                    fix=f"{seen.apply('firewall')}. Check on {record['node']}: firewall-cmd --list-all-zones",
+                    check=f"on {record['node']}: firewall-cmd --list-all-zones",
+                    fix=seen.apply("firewall"),
                 )
 
 
@@ -195,7 +199,8 @@ def rule_outsider_access(seen: ClusterObservations) -> Iterator[Finding]:
             direction=f"controller -> {name}",
             seen=", ".join(f"{r['address']}:{r['port']} open" for r in found),
             expected="open to peers only",
-            fix=f"{seen.apply('firewall')}. Check on {name}: firewall-cmd --get-active-zones",
+            check=f"on {name}: firewall-cmd --get-active-zones",
+            fix=seen.apply("firewall"),
         )
 
 

@@ -338,7 +338,8 @@ def rule_rank_listeners(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=join_names(wrong),
                 expected=own,
-                fix=f"on {name}: ip -o addr show. Use one address per cluster interface, or set GLOO_SOCKET_IFNAME",
+                check=f"on {name}: ip -o addr show",
+                fix=f"on {name}: use one address per cluster interface, or set GLOO_SOCKET_IFNAME",
             )
 
 

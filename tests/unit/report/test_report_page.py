@@ -59,8 +59,8 @@ def test_the_page_shows_the_verdict_the_findings_and_the_commands() -> None:
         assert words.replace("3 differs", "differs") in shown
     assert "THE FIREWALL IS OFF" in Page(page.render_report_page(dropped())).text()
     commands = [a for tag, a in read.elements if tag == "button"]
-    # a command that fixes, and one that proves, for each of both causes
-    assert len(commands) == 4
+    # for each of both causes: the finding's check and fix, and the proof on the cause's page
+    assert len(commands) == 6
     assert "hidden" in commands[0]
     assert "not run" in shown
     assert "L3 failed" not in shown

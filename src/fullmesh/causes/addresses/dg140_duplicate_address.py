@@ -69,9 +69,8 @@ def rule_duplicate_address(evidence: ClusterEvidence) -> Iterator[Finding]:
             expected=join_names(
                 [c["mac"] for c in evidence.cards(name) if c["name"] == evidence.cluster_card(name)]
             ),
-            fix=f"on {who[0]}: arping -D -I {evidence.cluster_card(who[0])} {evidence.address(name)}, then find "
-            f"{mac} in the switch's"
-            " table and give that machine another address",
+            check=f"on {who[0]}: arping -D -I {evidence.cluster_card(who[0])} {evidence.address(name)}",
+            fix=f"find {mac} in the switch's table, and give that machine another address",
         )
 
 

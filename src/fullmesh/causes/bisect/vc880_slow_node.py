@@ -5,7 +5,7 @@ slow as its slowest member, so this node slows down the whole job.
 
 **Prove:** ./fullmesh diagnose -i INVENTORY --bandwidth
 
-**Fix:** Check its NIC (speed, duplex, errors, queue limits), cable and CPUs. Leave the node out of
+**Fix:** Repair its NIC (speed, duplex, errors, queue limits), cable or CPUs. Leave the node out of
 jobs until it is fixed.
 
 **Source:** docs/bisect.md

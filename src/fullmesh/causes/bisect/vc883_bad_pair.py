@@ -5,8 +5,7 @@ settings of the two that do not fit together.
 
 **Prove:** ./fullmesh diagnose -i INVENTORY --bandwidth --limit NODE,OTHER,localhost
 
-**Fix:** Check the cables, the trunk and the switch between the two, and compare their versions and
-MTUs.
+**Fix:** Repair the cable, trunk or switch port between the two, or give both the same versions and MTU.
 
 **Source:** docs/bisect.md
 """

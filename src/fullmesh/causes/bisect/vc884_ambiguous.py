@@ -3,10 +3,9 @@
 With only 2 nodes, no third node can show which one is at fault. With several pairs at fault, the
 number of runs may not be enough to tell them apart.
 
-**Prove:** read the runs, in `bisect` of result.json
+**Prove:** read the runs, in `bisect` of result.json, or run ./fullmesh diagnose -i INVENTORY --bandwidth
 
-**Fix:** Repeat with one more node, or run ./fullmesh diagnose -i INVENTORY --bandwidth, which
-measures every pair.
+**Fix:** Repeat the run with one more node, or leave the suspected nodes out of jobs.
 
 **Source:** docs/bisect.md
 """

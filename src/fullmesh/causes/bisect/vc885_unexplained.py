@@ -3,10 +3,10 @@
 No single node and no pair fits the results. There are 3 or more faults at once, or a fault that
 comes and goes.
 
-**Prove:** repeat the command, and compare the runs in `bisect` of result.json
+**Prove:** repeat the command, and compare the runs in `bisect` of result.json, or run ./fullmesh diagnose -i INVENTORY
+--bandwidth
 
-**Fix:** ./fullmesh diagnose -i INVENTORY --bandwidth. Start with the nodes that were in no good
-group.
+**Fix:** Leave the nodes that were in no good group out of jobs until they are repaired.
 
 **Source:** docs/bisect.md
 """

@@ -24,7 +24,7 @@ from fullmesh.verify.blocked import (
     SAID,
     STOPPED,
     describe_drop_place,
-    suggest_link_fix,
+    suggest_link_steps,
 )
 from fullmesh.verify.probe_wants import HELD
 
@@ -169,16 +169,12 @@ def explain_blocked_link(evidence: ClusterEvidence, rule: BlockingRule) -> Findi
     zone = f", zone {rule.stop.zone}" if rule.stop.zone else ""
     verdict, words = describe_link_verdict(rule)
     cause = f"{describe_direction(rule)} {words}{describe_drop_place(first)}{by_rule}{zone}"
-    found = make_block_finding(
-        rule,
-        CODES_OF[verdict],
-        cause,
-        suggest_rule_fix(evidence, rule)
-        if rule.stop.table
-        else suggest_link_fix(evidence.seen, first),
-    )
+    check, fix = suggest_link_steps(evidence.seen, first)
+    if rule.stop.table:
+        check, fix = "", suggest_rule_fix(evidence, rule)
+    found = make_block_finding(rule, CODES_OF[verdict], cause, fix)
     shown = f"{first.shown}; {found.seen}" if rule.stop.table else first.shown
-    return replace(found, seen=shown, expected="open")
+    return replace(found, seen=shown, expected="open", check=check)
 
 
 AT_HOME = ("leaving", "target", "source")  # one of the two nodes stops the packets itself

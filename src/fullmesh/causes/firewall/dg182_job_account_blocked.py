@@ -61,7 +61,8 @@ def rule_job_account(evidence: ClusterEvidence) -> Iterator[Finding]:
             direction=f"{name} -> {join_names(peers)}",
             seen=f"as {who}: {describe_port_errors(held)}",
             expected="open for every account",
-            fix=f"on {name}: nft list ruleset | grep -E '{'|'.join(ACCOUNTS)}', and ip rule | grep uidrange",
+            check=f"on {name}: nft list ruleset | grep -E '{'|'.join(ACCOUNTS)}', and ip rule | grep uidrange",
+            fix=f"on {name}: remove that rule, or let it accept {who}",
             pairs=(*((name, peer) for peer in peers), *back),
             kinds=tuple(sorted({str(r["kind"]) for records in shut.values() for r in records})),
         )

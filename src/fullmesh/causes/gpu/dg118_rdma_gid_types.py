@@ -49,8 +49,8 @@ def rule_gid_types(evidence: ClusterEvidence) -> Iterator[Finding]:
             peer=join_names([n for n in kinds if n not in odd]),
             seen=kinds[odd[0]],
             expected=usual,
-            fix=f"on {odd[0]}: show_gids, then assign {device}'s network interface its IP address and leave "
-            f"NCCL_IB_GID_INDEX unset",
+            check=f"on {odd[0]}: show_gids",
+            fix=f"on {odd[0]}: assign {device}'s network interface its IP address, and leave NCCL_IB_GID_INDEX unset",
         )
 
 

@@ -55,7 +55,8 @@ def rule_gpu_inventory(evidence: ClusterEvidence) -> Iterator[Finding]:
             peer=join_names([n for n in held if n not in odd]),
             seen=held[odd[0]] or "none",
             expected=usual,
-            fix=f"on {odd[0]}: nvidia-smi && dmesg | grep -i NVRM, then install the other nodes' driver",
+            check=f"on {odd[0]}: nvidia-smi && dmesg | grep -i NVRM",
+            fix=f"on {odd[0]}: install the other nodes' driver",
             severity=WARNING
             if what == "model"
             else ERROR,  # mixed models work, at the pace of the slowest

@@ -37,7 +37,8 @@ def rule_interface_speeds(evidence: ClusterEvidence) -> Iterator[Finding]:
         peer=join_names([n for n in held if n not in odd]),
         seen=f"{held[odd[0]]} Mbit/s",
         expected=f"{best} Mbit/s",
-        fix=f"on {odd[0]}: ethtool {evidence.cluster_card(odd[0])}, then check the cable and the switch port",
+        check=f"on {odd[0]}: ethtool {evidence.cluster_card(odd[0])}",
+        fix=f"replace the cable of {odd[0]}, or correct the speed of its switch port",
         severity=WARNING,
     )
 

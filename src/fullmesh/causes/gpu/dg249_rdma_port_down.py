@@ -5,7 +5,7 @@ tenth of the speed.
 
 **Prove:** ibstat || cat /sys/class/infiniband/*/ports/*/state
 
-**Fix:** Check the cable, the switch port and the subnet manager.
+**Fix:** Reconnect the cable, enable the switch port, or start the subnet manager.
 
 **Source:** nccl#286
 """
@@ -37,7 +37,8 @@ def rule_rdma_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
             peer=join_names(up),
             seen=f"{port['state']}, physically {port['physical']}",
             expected=UP,
-            fix=f"on {down[0]}: ibstat {device}, then check cable, switch port and subnet manager",
+            check=f"on {down[0]}: ibstat {device}",
+            fix="reconnect the cable, enable the switch port, or start the subnet manager",
         )
 
 

@@ -5,7 +5,7 @@ waits for the slowest rank, so this GPU slows down the whole job.
 
 **Prove:** nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER
 
-**Fix:** Check the fans, air flow, power cables and power supplies of that machine.
+**Fix:** Repair the fans, air flow, power cables or power supplies of that machine.
 
 **Source:** NVML API reference, nvmlClocksEventReasons
 """

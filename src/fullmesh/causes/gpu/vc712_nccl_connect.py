@@ -2,9 +2,9 @@
 
 Some of NCCL's own connections (TCP sockets on ephemeral ports, or RDMA) failed.
 
-**Prove:** NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET
+**Prove:** ./fullmesh diagnose -i INVENTORY, or run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET
 
-**Fix:** ./fullmesh diagnose -i INVENTORY. Then check the NIC that NCCL names.
+**Fix:** Correct the link that ./fullmesh diagnose -i INVENTORY names, or the NIC that NCCL names.
 """
 
 from __future__ import annotations

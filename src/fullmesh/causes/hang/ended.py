@@ -120,8 +120,9 @@ def find_failed_processes(
             f"{format_named_ranks(job, here)} {verb} {words}, while {describe_waiting(job, here)}",
             seen=seen,
             expected="a process that lives as long as the others",
-            fix="read the rank's own output, and on its node journalctl -k (out of memory?) and coredumpctl"
+            check="read the rank's own output, and on its node journalctl -k (out of memory?) and coredumpctl"
             + HINTS.get(one["exit_code"] or 0, ""),
+            fix="correct the error in the rank's output, or reduce the memory that each rank uses",
         )
         yield complete_finding(job, here, found)
 

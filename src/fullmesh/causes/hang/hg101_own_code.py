@@ -5,9 +5,8 @@ runs the user's code, at the line in the finding. All other ranks wait for it.
 
 **Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
 
-**Fix:** Check the line for an endless loop, a file or server without a timeout, or work that only
-this rank has (`if rank == 0:`). If it takes that long on purpose, raise the timeout of the process
-group.
+**Fix:** Correct the line: it has an endless loop, a file or server without a timeout, or work that only this rank has
+(`if rank == 0:`). If it takes that long on purpose, raise the timeout of the process group.
 
 **Source:** recorded from Gloo jobs with torch 2.13
 """

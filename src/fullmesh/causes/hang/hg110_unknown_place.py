@@ -3,9 +3,10 @@
 The record shows that the rank has not reached the collective. Only a stack of its main thread shows
 its activity, and a dump of the Flight Recorder has none.
 
-**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart
+**Prove:** py-spy dump --pid PID on that rank's node, twice, a few seconds apart, or ./fullmesh hang -i INVENTORY while
+the job hangs
 
-**Fix:** Run ./fullmesh hang -i INVENTORY while the job still hangs: it takes the stacks.
+**Fix:** Correct the code at the line that the stack shows.
 
 **Source:** recorded from Gloo jobs with torch 2.13
 """

@@ -76,9 +76,9 @@ def _make_queued_finding(job: ObservedJob, wait: CollectiveWait, here: list[int]
         waiting=tuple(behind),
         seen=f"{QUEUED} on {format_ranks(here)}, {BEGUN} on {format_ranks(behind)}",
         expected=f"{BEGUN} on all of them",
-        fix="find the earlier work of that rank that does not end: CUDA_LAUNCH_BLOCKING=1 shows the "
-        "line. It is a kernel of the user's own, or a collective of another group on another stream. Also "
-        "check nvidia-smi and Xids on its node",
+        check="CUDA_LAUNCH_BLOCKING=1 shows the line of the earlier work that does not end. On its node: nvidia-smi, "
+        "and dmesg | grep -i xid",
+        fix="correct the kernel at that line, or use one order for the collectives of different groups and streams",
     )
 
 

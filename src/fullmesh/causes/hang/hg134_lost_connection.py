@@ -3,9 +3,9 @@
 The other end of a connection was closed or reset, usually because the other rank ended. This is the
 main finding only if no other rank is known to have ended.
 
-**Prove:** read the other ranks' outputs
+**Prove:** read the other ranks' outputs. If none ended: ./fullmesh diagnose -i INVENTORY
 
-**Fix:** Find the rank that ended first. If none ended: ./fullmesh diagnose -i INVENTORY.
+**Fix:** Correct the error of the rank that ended first.
 
 **Source:** recorded from Gloo jobs with torch 2.13
 """
@@ -39,7 +39,8 @@ def find_lost_connections(job: ObservedJob) -> Iterator[HangFinding]:
             place=place,
             seen=text,
             expected="connections that stay",
-            fix="read the output of the other ranks. If none has ended: ./fullmesh diagnose -i INVENTORY",
+            check="read the output of the other ranks. If none has ended: ./fullmesh diagnose -i INVENTORY",
+            fix="correct the error of the rank that ended first",
         )
         yield replace(complete_finding(job, here, found), waiting=())
 

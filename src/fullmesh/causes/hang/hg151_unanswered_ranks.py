@@ -61,8 +61,8 @@ def find_unanswered_ranks(job: ObservedJob) -> Iterator[HangFinding]:
                 [_describe_kernel_state(now, here[0]) or why, *_describe_silent_ras(job, here[0])]
             ),
             expected="an answer of every rank",
-            fix="check the node with ./fullmesh diagnose -i INVENTORY, and the process on it with "
-            "py-spy dump --pid PID",
+            check="./fullmesh diagnose -i INVENTORY for the node, py-spy dump --pid PID for the process on it",
+            fix="repair the connection to the node, or start the job with a launcher of Fullmesh",
             severity=CAUSE.severity if wanted else WARNING,
         )
 

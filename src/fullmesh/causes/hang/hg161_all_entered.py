@@ -98,9 +98,9 @@ def _make_all_entered_finding(
             )
         ),
         expected="it takes about as long as the ones before it",
-        fix="".join(dark.values())
-        + "./fullmesh diagnose -i INVENTORY tests every link while the job runs. With GPUs, also run nvidia-smi and "
-        "journalctl -k | grep Xid on these nodes",
+        check="./fullmesh diagnose -i INVENTORY tests every link while the job runs. With GPUs, also "
+        "run nvidia-smi and journalctl -k | grep Xid on these nodes",
+        fix="".join(dark.values()) + "apply the fix that the diagnosis names",
     )
 
 
@@ -113,7 +113,7 @@ def _make_stalled_finding(
     return HangFinding(
         CAUSE.code,
         f"{now.named(rank)} sends to {now.named(peer)}{' at ' + place if place else ''}, which receives, and neither"
-        " comes out: the network or a GPU does not carry it",
+        " ends: the network or a GPU does not carry it",
         ranks=(rank, peer),
         hosts=tuple(dict.fromkeys((now.host(rank), now.host(peer)))),
         group=entry["group"],
@@ -123,7 +123,8 @@ def _make_stalled_finding(
         waiting=(rank, peer),
         seen=f"{strip_backend(entry['kind'])} is open on both",
         expected="it ends soon after both have entered it",
-        fix="./fullmesh diagnose -i INVENTORY tests the links between these nodes while the job runs",
+        check="./fullmesh diagnose -i INVENTORY tests the links between these nodes while the job runs",
+        fix="apply the fix that the diagnosis names",
     )
 
 

@@ -36,7 +36,8 @@ def find_all_progress(job: ObservedJob) -> Iterator[HangFinding]:
         seen=f"{min(steps)} to {max(steps)} collectives",
         severity=NOTE,
         expected="progress on every rank",
-        fix="nothing. If it is slower than you expect, use --looks 5 to see which rank is last",
+        check="if it is slower than you expect, use --looks 5 to see which rank is last",
+        fix="no action is needed",
     )
 
 

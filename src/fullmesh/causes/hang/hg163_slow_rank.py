@@ -60,15 +60,15 @@ def find_slow_ranks(job: ObservedJob) -> Iterator[HangFinding]:
     (place, what), _ = min(counts.items(), key=lambda one: (-one[1], one[0]))
     yield HangFinding(
         CAUSE.code,
-        f"the job goes on, and {job.now.named(rank)} is the last in {times} of {len(job.samples)} queries. It is then"
+        f"the job continues, and {job.now.named(rank)} is the last in {times} of {len(job.samples)} queries. It is then"
         f" mostly at {place or 'a place that is not known'}",
         ranks=(rank,),
         hosts=(job.now.host(rank),),
         place=place,
         seen=what,
         expected="different ranks are last at different times",
-        fix="compare that rank's node with the others: other processes, a slower disk, clocks of CPU and GPU, more "
-        "data. ./fullmesh verify -i INVENTORY compares nodes",
+        check="./fullmesh verify -i INVENTORY compares the nodes. Compare processes, disks, and clocks of CPU and GPU",
+        fix="remove the difference between that rank's node and the others, or give the rank less data",
         severity=WARNING,
     )
 

@@ -51,9 +51,9 @@ def find_stillness(job: ObservedJob) -> Iterator[HangFinding]:
         place=place,
         seen="; ".join(seen[:PLACES_SHOWN]),
         expected="a collective now and then",
-        fix="check these lines. They wait for a file, a server or a terminal, for a send or receive "
-        "with another tag or "
-        "peer, or for a link (./fullmesh diagnose -i INVENTORY)",
+        check="read these lines. They wait for a file, a server or a terminal, for a send or receive with another tag "
+        "or peer, or for a link (./fullmesh diagnose -i INVENTORY)",
+        fix="repair the file, server or link, or correct the other side of the send or receive",
     )
 
 

@@ -44,7 +44,7 @@ class HangFinding:
         group, number, kind: the collective that the others wait in. "", 0 and "" if there is none.
         place: ``/home/user/train.py:88`` of the first of the ranks, or "".
         waiting: the ranks that wait for it.
-        seen, expected, fix: as in a diagnosis.
+        seen, expected, check, fix: as in a diagnosis. An empty check means that of the cause's page.
         severity: a cause, a warning, or a note that nothing is wrong.
         follows: the findings that it explains.
     """
@@ -60,6 +60,7 @@ class HangFinding:
     waiting: tuple[int, ...] = ()
     seen: str = ""
     expected: str = ""
+    check: str = ""
     fix: str = ""
     severity: str = CAUSE
     follows: tuple[HangFinding, ...] = ()

@@ -151,8 +151,8 @@ def _make_unmatched_finding(
         waiting=tuple(here),
         seen=call.seen,
         expected=f"a {OTHER[call.what]} of the same pair, group and tag on the other side",
-        fix="compare both lines: the pair, the tag and the order must match Two ranks that both send first "
-        "wait for each other: one of them receives first, or both use batch_isend_irecv",
+        fix="use the same pair, tag and order on both lines. If both ranks send first, let one of them receive first, "
+        "or use batch_isend_irecv on both",
     )
 
 

@@ -5,7 +5,7 @@ The kernel has no route to the peer, or the next hop does not answer ARP. Connec
 
 **Prove:** ip route get PEER && ip neigh show PEER
 
-**Fix:** Check that the peer is up, then fix the route or the address.
+**Fix:** Start the peer, or correct the route or the address.
 
 **Source:** measured with torch 2.13
 """

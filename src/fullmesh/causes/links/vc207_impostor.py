@@ -5,7 +5,7 @@ a proxy, or an old listener.
 
 **Prove:** ip neigh show PEER, and on the peer: ss -ltnp
 
-**Fix:** See DG-140, or end the program that uses the port.
+**Fix:** Give the other machine another address (see DG-140), or end the program that uses the port.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The kernel had no free port, or the node does not have the address.
 
 **Prove:** ss -tan | wc -l && sysctl net.ipv4.ip_local_port_range
 
-**Fix:** See DG-110 and VC-108.
+**Fix:** Use a larger range (see DG-110), or remove its reservation (see VC-108).
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ def rule_mtu_holes(evidence: ClusterEvidence) -> Iterator[Finding]:
             direction=direction,
             seen=f"no answer to a full-size segment. {shown or 'mtu not known'}",
             expected="64 KiB there and back",
-            fix=f"on {sources[0]}: ping -M do -s {size} {evidence.address(target)}, then set one MTU"
-            " on both ends and the switches between them",
+            check=f"on {sources[0]}: ping -M do -s {size} {evidence.address(target)}",
+            fix="set one MTU on both ends and the switches between them",
             pairs=tuple(sorted({p for s in sources for p in ((s, target), (target, s))})),
             kinds=(*DATA_KINDS, "master", "rendezvous"),
         )

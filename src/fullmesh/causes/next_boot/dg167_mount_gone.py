@@ -42,8 +42,8 @@ def rule_boot_mounts(evidence: ClusterEvidence) -> Iterator[Finding]:
                     name,
                     seen=f"{one['what']} ({one['kind']}), in no fstab, mount unit or automounter",
                     expected=f"a line for {one['point']} in /etc/fstab",
-                    fix=f"on {name}: findmnt -n -o SOURCE,TARGET,FSTYPE,OPTIONS {one['point']} shows the line"
-                    " (add _netdev,nofail)",
+                    check=f"on {name}: findmnt -n -o SOURCE,TARGET,FSTYPE,OPTIONS {one['point']}",
+                    fix=f"on {name}: add that line to /etc/fstab, with the options _netdev,nofail",
                 )
 
 

@@ -16,11 +16,27 @@ def get_next_boot(evidence: ClusterEvidence, name: str) -> NextBoot:
 
 
 def make_boot_warning(  # noqa: PLR0913 (the fields of a finding)
-    code: str, cause: str, node: str, *, seen: str, expected: str, fix: str, rung: RungId = "L0"
+    code: str,
+    cause: str,
+    node: str,
+    *,
+    seen: str,
+    expected: str,
+    fix: str,
+    check: str = "",
+    rung: RungId = "L0",
 ) -> Finding:
     """Make a warning about the next boot."""
     return Finding(
-        code, rung, cause, node=node, seen=seen, expected=expected, fix=fix, severity=WARNING
+        code,
+        rung,
+        cause,
+        node=node,
+        seen=seen,
+        expected=expected,
+        check=check,
+        fix=fix,
+        severity=WARNING,
     )
 
 

@@ -49,10 +49,8 @@ def rule_exhausted_ports(evidence: ClusterEvidence) -> Iterator[Finding]:
             port=str(held),
             seen=f"{sockets['in_range']} in use, {waiting} sockets in TIME_WAIT",
             expected=f"less than {FULL:.0%} in use",
-            fix=(
-                f"on {name}: ss -tan | awk '{{print $1}}' | sort | uniq -c, then wait a minute, or "
-                f"{suggest_range_fix(evidence, name)}"
-            ),
+            check=f"on {name}: ss -tan | awk '{{print $1}}' | sort | uniq -c",
+            fix=f"wait a minute, or {suggest_range_fix(evidence, name)}",
         )
 
 

@@ -35,7 +35,8 @@ def rule_killed_ranks(evidence: ClusterEvidence) -> Iterator[Finding]:
                     node=name,
                     seen=event["text"],
                     expected="running ranks",
-                    fix=f"on {name}: journalctl -k --since -30min, then give the job less memory or the node more",
+                    check=f"on {name}: journalctl -k --since -30min",
+                    fix=f"reduce the memory that the job uses on {name}",
                 )
                 break
 

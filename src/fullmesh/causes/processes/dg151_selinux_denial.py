@@ -31,7 +31,8 @@ def rule_selinux_denials(evidence: ClusterEvidence) -> Iterator[Finding]:
                 node=name,
                 seen=denied[-1]["text"],
                 expected="no denial",
-                fix=f"on {name}: ausearch -m avc -ts recent | audit2why (role selinux_mode can create a policy)",
+                check=f"on {name}: ausearch -m avc -ts recent | audit2why",
+                fix=f"on {name}: create a policy from the denial (audit2allow), or set selinux_mode",
             )
 
 

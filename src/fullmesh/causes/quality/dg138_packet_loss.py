@@ -5,7 +5,7 @@ cent of loss, collectives are very slow. With 40 %, they fail.
 
 **Prove:** nstat -az TcpRetransSegs && ip -s link && ethtool -S INTERFACE
 
-**Fix:** Check cables, optics, duplex settings and switch queues.
+**Fix:** Replace the cable or optics, correct the duplex mode, or change the switch queues.
 
 **Source:** TCP_INFO, without needless repetitions (DSACK), measured with torch 2.13
 """
@@ -114,10 +114,12 @@ def rule_packet_loss(evidence: ClusterEvidence) -> Iterator[Finding]:
             direction=f"{source} <-> {target}",
             seen=f"{again} of {total} segments sent again, on {bad} of {tried} connections one way{shown}",
             expected="none",
-            fix=f"on {node}: nft list chain {by.table} {by.chain}"
+            check=f"on {node}: nft list chain {by.table} {by.chain}"
             if by
-            else f"on both: ip -s link show {evidence.cluster_card(source) or 'INTERFACE'}; ethtool -S; check cables,"
-            " switch ports, and rules with a rate or a random number",
+            else f"on both: ip -s link show {evidence.cluster_card(source) or 'INTERFACE'}; ethtool -S",
+            fix=f"on {node}: remove that rule"
+            if by
+            else "replace the cable, correct the switch port, or remove a rule with a rate or a random number",
             pairs=((source, target), (target, source)),
             kinds=("sample", "range", "master", "rendezvous"),
         )

@@ -76,9 +76,12 @@ def make_rate_finding(
         direction=arrow.get(one.kind, f"{node} -> {peers}"),
         seen=f"{rates[worst]:.1f} Mbit/s",
         expected=f"at least {least[worst]:.0f} Mbit/s",
-        fix="check the switch, and the settings that all nodes share"
+        check=""
         if one.kind == "all"
         else f"on {node}: tc qdisc show; ethtool {card}; ip -s link show {card}{also}",
+        fix="correct the switch, or the settings that all nodes share"
+        if one.kind == "all"
+        else "remove the queue limit, correct the speed or duplex mode, or replace the cable",
         pairs=tuple(ways),
     )
 

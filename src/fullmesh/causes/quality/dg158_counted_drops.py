@@ -101,7 +101,8 @@ def rule_drop_counters(evidence: ClusterEvidence) -> Iterator[Finding]:
             direction=f"{join_names(peers)} <-> {name}",
             seen=", ".join(f"{one[0]} +{one[1]}" for one in counted),
             expected="none",
-            fix=f"on {name}: {command}",
+            check=f"on {name}: {command}",
+            fix=f"on {name}: remove the policy, queue limit or setting that the counter names",
             pairs=pairs,
             kinds=ALL_KINDS,
         )

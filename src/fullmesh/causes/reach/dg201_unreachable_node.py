@@ -28,8 +28,8 @@ def rule_silent_nodes(evidence: ClusterEvidence) -> Iterator[Finding]:
                 node=name,
                 seen=text,
                 expected="a login over ssh",
-                fix=f"ansible -i {evidence.seen.inventory} {name} -m ping -vvv, and check its power, "
-                f"its sshd and its host key",
+                check=f"ansible -i {evidence.seen.inventory} {name} -m ping -vvv",
+                fix=f"switch {name} on, start its sshd, or correct its key, host key or address",
             )
         else:
             yield Finding(
@@ -39,7 +39,8 @@ def rule_silent_nodes(evidence: ClusterEvidence) -> Iterator[Finding]:
                 node=name,
                 seen=text,
                 expected="Python 3.9 or newer on the node",
-                fix=f"ansible -i {evidence.seen.inventory} {name} -m raw -a 'python3 --version'",
+                check=f"ansible -i {evidence.seen.inventory} {name} -m raw -a 'python3 --version'",
+                fix=f"on {name}: install Python 3.9 or newer, or set ansible_python_interpreter",
             )
 
 

@@ -33,7 +33,8 @@ def rule_failed_probes(evidence: ClusterEvidence) -> Iterator[Finding]:
             node=name,
             seen=(links.get("failed", "") if links else "") or "no answer",
             expected="a probe",
-            fix=f"ansible -i {evidence.seen.inventory} {name} -m ping, then run the diagnosis again",
+            check=f"ansible -i {evidence.seen.inventory} {name} -m ping",
+            fix="correct the error in the value seen, then run the diagnosis again",
         )
 
 

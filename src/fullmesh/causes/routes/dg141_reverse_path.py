@@ -80,8 +80,8 @@ def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
             seen=f"rp_filter=1, {counted} during the probe, the route to "
             f"{evidence.address(shown[0])}: {device}",
             expected=f"the route to the peers over {card}, or rp_filter=2",
-            fix=f"on {name}: ip route get {evidence.address(shown[0])}, then remove the wrong route, or sysctl -w"
-            f" net.ipv4.conf.{card}.rp_filter=2",
+            check=f"on {name}: ip route get {evidence.address(shown[0])}",
+            fix=f"on {name}: remove the wrong route, or sysctl -w net.ipv4.conf.{card}.rp_filter=2",
             pairs=tuple(sorted(broken if dropped else {p for p in broken if {*p} & {*astray}})),
             kinds=("sample", "range", "master", "rendezvous"),
         )

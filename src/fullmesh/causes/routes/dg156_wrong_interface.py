@@ -50,8 +50,8 @@ def rule_wrong_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
                 direction=f"{name} -> {join_names(peers)}",
                 seen=f"ip route get {held[0][0]['peer']} from {evidence.address(name)}: dev {over}",
                 expected=f"dev {own} without a next hop" if card == own else f"dev {own}",
-                fix=f"on {name}: ip rule; ip route show table all | grep -w {card}, then remove the rule or"
-                " route that leads there",
+                check=f"on {name}: ip rule; ip route show table all | grep -w {card}",
+                fix=f"on {name}: remove the rule or route to that interface",
                 severity=WARNING if has_working_links(evidence, pairs) else ERROR,
                 pairs=pairs,
                 kinds=ALL_KINDS,

@@ -62,7 +62,8 @@ def rule_account_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
                 direction=f"{name} -> {join_names(peers)}",
                 seen=f"uid {uid}: {held[0]['error'] or 'dev ' + held[0]['dev']}, {what}",
                 expected="the same route for all accounts",
-                fix=f"on {name}: ip rule | grep uidrange",
+                check=f"on {name}: ip rule | grep uidrange",
+                fix=f"on {name}: remove that rule, or exempt the peers from it",
                 severity=WARNING,
             )
 
@@ -102,7 +103,8 @@ def rule_filtered_accounts(evidence: ClusterEvidence) -> Iterator[Finding]:
                 direction=f"{name} -> {join_names(peers)}",
                 seen=f"table {stop.table} chain {stop.chain}: {stop.text} (the table checks skuid or skgid)",
                 expected="the same for all accounts",
-                fix=f"on {name}: nft list table {stop.table}",
+                check=f"on {name}: nft list table {stop.table}",
+                fix=f"on {name}: remove that rule, or let it accept the peers",
                 severity=WARNING,
             )
 

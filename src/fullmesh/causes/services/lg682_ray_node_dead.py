@@ -6,8 +6,8 @@ The node {address} did not answer the head's health checks, so the head declared
 
 **Prove:** on that node, read `dmesg` and /tmp/ray/session_latest/logs/raylet.out
 
-**Fix:** Find the reason in the raylet's log. If the raylet is still running, ./fullmesh diagnose -i
-INVENTORY finds the blocked connection.
+**Fix:** Correct the error in the raylet's log. If the raylet is still running, open the connection that ./fullmesh
+diagnose -i INVENTORY names.
 
 **Source:** measured, vllm-project/vllm#19960
 """

@@ -9,8 +9,8 @@ asynchronously, so the traceback often names a later line.
 **Prove:** run that rank's batch with CUDA_LAUNCH_BLOCKING=1 and read the first traceback, or run it
 on the CPU, which names the index
 
-**Fix:** Check that labels, token ids and positions are smaller than the size of their layer
-(classes, vocabulary, positions).
+**Fix:** Correct the labels, token ids or positions that exceed the size of their layer (classes, vocabulary,
+positions).
 
 **Source:** torch's CUDA semantics (asynchronous execution), modelscope/ms-swift#3267,
 vllm-project/vllm#21731, NVIDIA/nccl#1504

@@ -5,8 +5,7 @@ models.
 
 **Prove:** all_gather of a checksum of the parameters
 
-**Fix:** Look for gradients that are not reduced (no_sync, unused parameters) and for versions that
-differ.
+**Fix:** Reduce all gradients (no_sync and unused parameters leave some out), and use the same versions on all nodes.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ collective.
 
 **Prove:** grep -n -A3 VC-808 result.json
 
-**Fix:** Read the rank's traceback in the finding. If it names the network, run ./fullmesh diagnose
--i INVENTORY.
+**Fix:** Correct the error in the rank's traceback. If it names the network, apply the fix that ./fullmesh diagnose -i
+INVENTORY names.
 """
 
 from __future__ import annotations

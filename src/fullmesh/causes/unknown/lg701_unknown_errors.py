@@ -3,9 +3,10 @@
 The log has errors that no rule of explain-log knows. The first ones of each rank are
 shown.{libraries}
 
-**Prove:** read the lines before and after those shown, or pass the logs of all ranks to explain-log
+**Prove:** read the lines before and after those shown, pass the logs of all ranks to explain-log, or search for the
+message in the documentation and the issues of the program that printed it
 
-**Fix:** Search for the message in the documentation and the issues of the program that printed it.
+**Fix:** Correct the error that the message names.
 If other users may have the same problem, report it (issue template 'A cause that it does not name').
 
 **Source:** read: the formats of Python, glog, NCCL, Slurm, Open MPI, UCX and the kernel
