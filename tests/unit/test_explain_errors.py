@@ -74,8 +74,8 @@ UNKNOWN: dict[str, tuple[str, str]] = {
     "timed out": ("the barrier timed out\n", "the barrier timed out"),
     "panic of Go": ("panic: runtime: index out of range\n", "panic: runtime: index out of range"),
     "uncaught C++": (
-        "terminate called after throwing an instance of 'std::bad_alloc'\n",
-        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "terminate called after throwing an instance of 'std::logic_error'\n",
+        "terminate called after throwing an instance of 'std::logic_error'",
     ),
     "traps": (
         "kernel: traps: python3[4711] general protection fault ip:7f sp:7f error:0 in libx.so\n",
@@ -226,6 +226,47 @@ def test_an_echo_of_another_rank_does_not_deny_a_cause() -> None:
     assert "whose cause is not in these logs" not in explain_cli.render_verdict(both, [])
     died = verdict_of(closed, EXCEPTION)
     assert (heads(died), folded(died)) == (["LG-701"], ["LG-421"])
+
+
+def test_the_first_of_several_errors_is_named_by_the_times_in_the_lines() -> None:
+    late = "2026-11-26 10:00:09,5 [rank0]: RuntimeError: the pipe is stuck\n"
+    early = "2026-11-26 10:00:08 [rank1]: RuntimeError: the frobnicator is closed\n"
+    (head,) = verdict_of(late, early).heads
+    assert "The first one is in rank1.log:1 (rank 1) at 2026-11-26 10:00:08: " in head.sentence
+    assert "The first one is in" not in verdict_of(late, early.split(" ", 2)[2]).heads[0].sentence
+    assert "The first one is in" not in verdict_of(late).heads[0].sentence
+    (head,) = verdict_of(late + early.replace("08", "10")).heads
+    assert "rank0.log:1 (rank 0) at 2026-11-26 10:00:09.5" in head.sentence
+
+
+@pytest.mark.parametrize(
+    ("advice", "quoted"),
+    [
+        ("Please check that every rank opened it.", True),
+        ("Hint: open it first", True),
+        ("This is usually caused by a closed frobnicator.", True),
+        ("For debugging consider passing CUDA_LAUNCH_BLOCKING=1.", False),
+        ("RuntimeError: x (run with NCCL_DEBUG=INFO for details, please check)", False),
+        ("step 4 of 5", False),
+    ],
+)
+def test_what_a_program_says_about_its_error_is_quoted(advice: str, quoted: bool) -> None:
+    error = TRACEBACK + "RuntimeError: the frobnicator is closed\n"
+    said = f"The program itself says: {advice}"
+    assert (said in verdict_of(error + advice + "\n").heads[0].sentence) is quoted
+    far = error + "x\n" * 9 + advice + "\n"
+    assert said not in verdict_of(far).heads[0].sentence
+    assert (said in verdict_of(f"ERROR the pipe is stuck\n{advice}\n").heads[0].sentence) is quoted
+
+
+def test_a_cause_that_the_job_survived_is_none() -> None:
+    caught = "UserWarning: No CUDA GPUs are available\n"
+    assert heads(verdict_of(caught)) == ["LG-521"]
+    assert heads(verdict_of(caught + STEP)) == []
+    assert heads(verdict_of(caught, STEP)) == ["LG-521"]
+    assert heads(verdict_of(caught + STEP + "RuntimeError: No CUDA GPUs are available\n")) == [
+        "LG-521"
+    ]
 
 
 def test_a_known_cause_needs_no_unknown_errors() -> None:

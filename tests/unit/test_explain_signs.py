@@ -32,7 +32,6 @@ SIGNS = [
     "    Exit Code:    137",
     "systemd[1]: train.service: Main process exited, code=killed, status=9/KILL",
     "Normal  Pulling  12s  kubelet  Back-off pulling image",
-    "trainer-0   0/1   CrashLoopBackOff   3",
     "Warning  FailedScheduling  2m  default-scheduler  0/4 nodes are free",
     "42.0 train FAILED 1:0",
     "cublas returned CUBLAS_STATUS_ALLOC_OOPS",

@@ -123,6 +123,7 @@ class LogCause(Cause):
         derive: adds fields, or returns None to reject the match.
         describe: a sentence that other lines add to its finding.
         yields: whether it ignores lines that also match another cause.
+        survivable: whether it ignores lines after which the same log reports progress or success.
         only_with: report it only together with one of these codes (a healthy log can hold the same line).
         weight: the heavier of two causes comes first, from 40 (a guess) to 96 (the kernel reports it).
         least: report it only if so many lines show it.
@@ -144,6 +145,7 @@ class LogCause(Cause):
     derive: Derive | None = None
     describe: Callable[[LogFinding, LogFacts], str] | None = None
     yields: bool = False
+    survivable: bool = False
     only_with: tuple[str, ...] = ()
     least: int = 1
     recorded: tuple[RecordedLog, ...] = ()

@@ -98,6 +98,7 @@ GIVES_UP = re.compile(
 ECHO = re.compile(
     r"ChildFailedError|CalledProcessError|first observed failure|OTHER_FAILURES|To avoid data inconsistency"
     r"|\bnccl\w{1,30}Error: |NCCL WARN \[(?:Proxy Service|Service thread)|'c10::Dist(?:Backend|Network)Error'"
+    r"|Engine core initialization failed|WorkerProc initialization failed|EngineCore failed to start|Executor failed\."
     r"|failed with error code|\bexits with return code|Test NCCL failure"
 )
 # a low-level attempt to reach a peer: harmless if the program continues after it
@@ -137,6 +138,38 @@ SIGN = re.compile(
     r"|\b(?:CUDA|HSA_STATUS|CCL|PMIX|UCS|OMPI|MPI)_ERR(?:OR)?(?:_[A-Z]+)+\b|\b(?:cuda|hip)Error[A-Z]\w+"
     r"|\bCU\w{2,6}_STATUS_(?!SUCCESS)[A-Z]|\bBUG: |\bOops: |\[Hardware Error\]"
 )
+# a program's own words about the cause or the fix, next to its error
+ADVICE = re.compile(
+    r"(?i)(?<!\w)(?:hint|suggestion|solution|tip|possible (?:cause|reason)s?|likely cause): ?\S"
+    r"|\bplease (?:check|make sure|ensure|verify|try|set|use|increase|reduce|install|upgrade|update|start|run)\b"
+    r"|\b(?:make sure|ensure) (?:that|the|your|you|to|all)\b|\bcheck (?:that|if|whether|your|the)\b"
+    r"|\b(?:try|consider) (?:to|setting|using|increas\w+|reduc\w+|decreas\w+|adjust\w+|running|pass\w+|install\w+)\b"
+    r"|\b(?:this|which) (?:is |error |can |may |might )?(?:be )?(?:usually|(?:most )?likely|often|probably|typically)\b"
+    r"|\b(?:may|might|could|can) be (?:caused by|due to)\b|\bdid you (?:forget|mean|run)\b"
+)
+# words that come with every error of a kind
+NO_ADVICE = re.compile(
+    r"(?i)NCCL_DEBUG=|TORCH_USE_\w+_DSA|CUDA_LAUNCH_BLOCKING|To enable traceback|report (?:this|a bug|the issue)"
+    r"|TORCH_NCCL_TRACE|asynchronously reported|Set the environment variable HYDRA"
+)
+
+
+def is_advice(line: str) -> bool:
+    """Return whether a program names the cause or the fix in a line next to its error."""
+    return bool(ADVICE.search(line[:SEEN])) and not NO_ADVICE.search(line[:SEEN])
+
+
+CLOCK = re.compile(
+    r"(?:(?P<day>\d{4}-\d\d-\d\d)[T ])?(?P<time>(?<![\d:])[0-2]\d:[0-5]\d:[0-5]\d(?:[.,]\d{1,9})?)(?![\d:])"
+)
+
+
+def parse_clock(text: str) -> str:
+    """Return the time of a line as it is written, for sorting. An empty text if it has none."""
+    found = CLOCK.search(text)
+    return f"{found['day'] or ''} {found['time']}".replace(",", ".").strip() if found else ""
+
+
 # programs that suspect a hang, and NCCL's return codes, have a low level
 SIGN_AT_ANY_LEVEL = re.compile(
     r"(?i)\bsuspects? a (?:hang|deadlock)|\b(?:possible|potential(?:ly)?) (?:hang|deadlock)|\bdeadlock(?:ed)?\b"

@@ -39,6 +39,19 @@ Users = list[tuple[LogCause | Fact, Pattern]]
 GATES = (
     *("rror", "ailed", "ignal", "onnect", "rocess", "errno", "ddress", "nccl", "evice", "imed out"),
     *("_ERROR", "ble", "cted", "ver", "ize", "tin", "ound", "start"),
+    *(
+        "emory",
+        "annot",
+        "ould",
+        "xceeded",
+        "mage",
+        "ismatch",
+        "hread",
+        "any ",
+        "not ",
+        "dead",
+        "mark",
+    ),
 )
 
 
@@ -98,7 +111,19 @@ class Tally:
                 self._match(evidence.line, cause)
                 self.add(cause, fields, evidence)
         self.errors.take(name, block, self.matched)
+        self._drop_survived(name, block)
         self.overview.take(name, block)
+
+    def _drop_survived(self, name: str, block: Block) -> None:
+        """Remove lines of survivable causes if progress or success follows them in the same log."""
+        weak = [one for one in self.findings.values() if one.cause.survivable]
+        if not any(line.file == name for one in weak for line in one.evidence):
+            return
+        last = self.errors.find_last_progress(name, block)
+        for finding in weak:
+            if finding.last[0] == name and finding.last[1] < last:
+                finding.evidence[:] = [one for one in finding.evidence if one.file != name]
+                finding.count = len(finding.evidence)
 
     def _search(self, name: str, block: Block, needle: str, users: Users) -> None:
         at = block.text.find(needle, block.start, block.stop + len(needle) - 1)
@@ -121,7 +146,6 @@ class Tally:
         if hits > MOST_HITS:
             return -1
         start, end = find_line_bounds(block.text, at, 0)
-        line = block.line + block.text.count("\n", block.start, start)
         shown = block.text[start:end]
         for user, pattern in users:
             if isinstance(user, Fact) and hits > MOST_FACTS:
@@ -129,6 +153,7 @@ class Tally:
             low = find_line_bounds(block.text, at, pattern.before)[0] if pattern.before else start
             found = pattern.compiled.search(block.text[low:end])
             if found:
+                line = block.line + block.text.count("\n", block.start, start)
                 evidence = LogLine(
                     name, line, clean_and_shorten(shown.strip()), parse_line_rank(shown)
                 )
@@ -263,6 +288,7 @@ def judge_logs(tally: Tally) -> LogVerdict:
         f
         for f in found
         if f.count >= f.cause.least
+        and (f.count or not f.cause.survivable)
         and (not f.cause.only_with or codes.intersection(f.cause.only_with))
     ]
     for finding in kept:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fullmesh.causes.logs import LogFinding, LogLine, parse_line_rank
@@ -20,6 +20,7 @@ from fullmesh.explain.error_lines import (
     ErrorKind,
     classify_line,
     find_libraries,
+    is_advice,
     is_caught_exception,
     is_echo,
     is_failed_attempt,
@@ -27,6 +28,7 @@ from fullmesh.explain.error_lines import (
     is_ready,
     is_sign_of_error,
     is_training_progress,
+    parse_clock,
 )
 from fullmesh.explain.reader import Block, find_line_bounds
 from fullmesh.printed import clean_and_shorten
@@ -40,6 +42,12 @@ FOREIGN = 60  # lines of other processes inside a traceback
 FRAMES = 600  # lines of a traceback
 TRIES, FIRST_TRIES = 3, 50  # lines per needle and block to examine for success
 TAIL = 1 << 15  # characters at the end of a log to examine without needles
+MOST_ADVICE = 8  # lines of a file
+ADVICE_LINES, ADVICE_TEXT = (
+    4,
+    1200,
+)  # lines and characters from an error line on that may have advice
+QUOTED = 160  # characters of a line in the sentence
 DIGITS = re.compile(r"\d")
 
 
@@ -128,6 +136,7 @@ class FileErrors:
         lines: number of the last line that is not empty.
         tail: the end of the text, whose last line has the number *tail_line*.
         known: lines of the tail that were examined, with the rules that may be dropped at the end.
+        advice: lines next to errors in which a program names the cause or the fix.
     """
 
     first: dict[str, list[ErrorLine]] = field(default_factory=dict)
@@ -143,6 +152,17 @@ class FileErrors:
     tail: str = ""
     tail_line: int = 1
     known: dict[int, frozenset[str]] = field(default_factory=dict)
+    advice: dict[int, LogLine] = field(default_factory=dict)
+
+    def find_advice(self, name: str, block: Block, number: int, start: int) -> None:
+        """Keep the advice in an error line and in the lines after it."""
+        if len(self.advice) >= MOST_ADVICE:
+            return
+        text = block.text[start : start + ADVICE_TEXT]
+        for index, line in enumerate(text.split("\n")[:ADVICE_LINES]):
+            if is_advice(line):
+                self.advice.setdefault(number + index, _make_evidence(name, number + index, line))
+                return
 
     def add(self, line: ErrorLine) -> None:
         """Keep the first lines of a rank, the stronger kinds before the weaker, and its last exception."""
@@ -220,7 +240,7 @@ class UnknownErrors:
         state = self.files[name]
         found: dict[int, ErrorLine | None] = {}
         for traceback in state.open:
-            _find_traceback_end(traceback, block, block.start, found)
+            _find_traceback_end(state, traceback, block, block.start, found)
         gated = [
             needle
             for gate, needles in GATED_NEEDLES.items()
@@ -260,6 +280,13 @@ class UnknownErrors:
                 ):
                     state.echo = None
 
+    def find_last_progress(self, name: str, block: Block) -> int:
+        """Return the last line of a block that reports progress or success, or 0."""
+        return max(
+            self.files[name].latest,
+            _find_last_line(block, PROGRESS_NEEDLES, is_training_progress),
+        )
+
     def has_finished_before(self, name: str, line: int) -> bool:
         """Return whether a log reported success before a line."""
         return name in self.files and 0 < self.files[name].finished < line
@@ -287,6 +314,33 @@ class UnknownErrors:
         rounds = range(max((len(lines) for lines in ranks), default=0))
         return [lines[turn] for turn in rounds for lines in ranks if turn < len(lines)]
 
+    def _describe_first(self, lines: Sequence[ErrorLine]) -> str:
+        """Describe the first of several errors: by the times in the lines, or by its place if there is one log."""
+        strong = [o for o in lines if o.kind < ErrorKind.LEVEL] or list(lines)
+        clocks = {id(one): parse_clock(one.evidence.text) for one in strong}
+        shapes = {len(clock.split()) for clock in clocks.values()}
+        if len(strong) < 2:  # noqa: PLR2004 (an only error needs no order)
+            return ""
+        if len(shapes) == 1 and 0 not in shapes:
+            first = min(strong, key=lambda one: (clocks[id(one)], one.evidence.line))
+            when = f" at {clocks[id(first)]}"
+        elif len({one.evidence.file for one in strong}) == 1:
+            first, when = min(strong, key=lambda one: one.evidence.line), ""
+        else:
+            return ""
+        who = f" (rank {first.evidence.rank})" if first.evidence.rank else ""
+        place = f"{first.evidence.file}:{first.evidence.line}"
+        return f" The first one is in {place}{who}{when}: {clean_and_shorten(first.evidence.text, QUOTED)}"
+
+    def _describe_advice(self, lines: Sequence[ErrorLine]) -> str:
+        """Quote what the program itself says about the cause, next to the first error that has such words."""
+        for one in sorted(lines, key=lambda one: one.kind >= ErrorKind.LEVEL):
+            near = range(one.evidence.line, one.evidence.line + ADVICE_LINES)
+            for number, line in self.files[one.evidence.file].advice.items():
+                if number in near:
+                    return f" The program itself says: {clean_and_shorten(line.text, QUOTED)}"
+        return ""
+
     def findings(self, codes: Collection[str], *, is_alone: bool) -> list[LogFinding]:
         """Return the findings from these lines, apart from the findings that have *codes*."""
         made = []
@@ -301,7 +355,12 @@ class UnknownErrors:
             if lines[0].kind is ErrorKind.SIGN:
                 text += " They may be harmless, but the log ends after them."
             strong = "yes" if lines[0].kind <= ErrorKind.EXCEPTION else ""
-            fields = {"libraries": text, "strong": strong}
+            fields = {
+                "libraries": text,
+                "strong": strong,
+                "first": self._describe_first(lines),
+                "advice": self._describe_advice(lines),
+            }
             evidence = [one.evidence for one in shown]
             made.append(LogFinding(lg701_unknown_errors.CAUSE, fields, evidence, len(lines)))
         survived = [one for state in self.files.values() for one in state.survived]
@@ -341,7 +400,7 @@ def _collect_error_line(
         caught = is_caught_exception(before) or is_caught_exception(heading)
         traceback = OpenTraceback(_make_evidence(name, number, line), caught, ignored)
         found[number] = None
-        _find_traceback_end(traceback, block, end + 1, found)
+        _find_traceback_end(state, traceback, block, end + 1, found)
         state.open.append(traceback)
         return
     if block.text.startswith(LAST_ERROR, at):
@@ -354,6 +413,7 @@ def _collect_error_line(
         return
     kind = classify_line(line)
     if kind is not None:
+        state.find_advice(name, block, number, start)
         found[number] = ErrorLine(kind, _make_evidence(name, number, line))
     elif is_failed_attempt(line):
         state.waiting = max(
@@ -364,7 +424,11 @@ def _collect_error_line(
 
 
 def _find_traceback_end(
-    traceback: OpenTraceback, block: Block, at: int, found: dict[int, ErrorLine | None]
+    state: FileErrors,
+    traceback: OpenTraceback,
+    block: Block,
+    at: int,
+    found: dict[int, ErrorLine | None],
 ) -> None:
     """Find the last line of a traceback. None in *found* marks a line to ignore."""
     number = block.line + block.text.count("\n", block.start, at)
@@ -377,6 +441,8 @@ def _find_traceback_end(
             found[number] = None
         elif kind:
             traceback.has_ended = True
+            if not traceback.ignored:
+                state.find_advice(traceback.first.file, block, number, at)
             evidence = _make_evidence(traceback.first.file, number, line)
             error = ErrorLine(ErrorKind.EXCEPTION, evidence, survivable=traceback.survivable)
             echoes = is_echo(line)

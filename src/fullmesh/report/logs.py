@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +11,13 @@ from typing import Any
 
 from markupsafe import Markup
 
+from fullmesh.explain.error_lines import parse_clock
 from fullmesh.explain.reader import Block
 from fullmesh.printed import clean_and_shorten
 from fullmesh.report.page import create_jinja_env, load_asset
 
 AROUND = 3  # lines of context before and after an evidence line
 LONGEST = 2000
-CLOCK = re.compile(
-    r"(?:(?P<day>\d{4}-\d\d-\d\d)[T ])?(?P<time>(?<![\d:])[0-2]\d:[0-5]\d:[0-5]\d(?:[.,]\d{1,9})?)(?![\d:])"
-)
 BAD = ("cause", "symptom", "unknown")
 
 
@@ -74,12 +71,6 @@ class LineContext:
             excerpt.ranks.update({one["rank"]} - {""})
             found.append(excerpt)
         return found
-
-
-def parse_clock(text: str) -> str:
-    """Return the time of a line as it is written, for sorting. An empty text if it has none."""
-    found = CLOCK.search(text)
-    return f"{found['day'] or ''} {found['time']}".replace(",", ".").strip() if found else ""
 
 
 def build_log_courses(data: Mapping[str, Any]) -> list[dict[str, Any]]:

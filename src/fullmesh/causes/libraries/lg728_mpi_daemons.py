@@ -17,13 +17,14 @@ mpirun.
 
 from __future__ import annotations
 
+from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import Fact, LogCause, LogFacts, LogFinding, Pattern
 
 LOGIN = tuple(
     Fact("login error", pattern)
     for pattern in (
         Pattern("Host key verification failed", r"(?P<error>Host key verification failed)"),
-        Pattern("Permission denied (", r"(?P<error>Permission denied \([\w,-]{1,80}\))"),
+        Pattern("ermission denied", r"(?P<error>Permission denied \([\w,-]{1,80}\))"),
         Pattern(
             "Could not resolve hostname", r"(?P<error>Could not resolve hostname [^\s:]{1,100})"
         ),
@@ -52,6 +53,7 @@ CAUSE = LogCause(
         Pattern("daemon has unexpectedly failed after launch"),
     ),
     facts=LOGIN,
+    explains=(Explains(("LG-328", "LG-330", "LG-528")),),
     describe=describe_login,
     weight=84,
 )

@@ -16,6 +16,7 @@ repair the node's driver (nvidia-smi) or install the matching container toolkit.
 
 from __future__ import annotations
 
+from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
@@ -37,6 +38,7 @@ CAUSE = LogCause(
             ),
         ),
     ),
+    explains=(Explains(("LG-522", "LG-524")),),
     weight=70,
     recorded=(
         RecordedLog(
@@ -50,7 +52,7 @@ CAUSE = LogCause(
                 "with return code 1\n"
                 "srun: error: node1: task 0: Exited with exit code 1"
             ),
-            folded=("LG-304",),
+            folded=("LG-304", "LG-522"),
         ),
     ),
 )

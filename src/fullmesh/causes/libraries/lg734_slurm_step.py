@@ -44,6 +44,13 @@ REFUSED = Fact(
         r"|Memory required by task is not available|Requested nodes are busy)",
     ),
 )
+UNALLOCATED = Fact(
+    "step refused",
+    Pattern(
+        "Unable to allocate resources",
+        r"Unable to allocate resources: (?P<reason>Requested node configuration is not available)",
+    ),
+)
 
 
 def find_step(evidence: LogEvidence) -> Iterator[LogFinding]:
@@ -58,7 +65,7 @@ CAUSE = LogCause(
     "LG-734",
     __doc__,
     find=find_step,
-    facts=(BUSY, CREATED, REFUSED),
+    facts=(BUSY, CREATED, REFUSED, UNALLOCATED),
     weight=84,
     recorded=(
         RecordedLog(

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import (
     Fact,
     LogCause,
@@ -41,7 +42,7 @@ FAILED = tuple(
     Fact("UCX failed", pattern)
     for pattern in (
         Pattern("UCX  ERROR"),
-        Pattern("NIXL_ERR_BACKEND"),
+        Pattern("NIXL_ERR_", "NIXL_ERR_BACKEND"),
         Pattern("address version mismatch", r"UCX +ERROR +address version mismatch"),
     )
 )
@@ -61,6 +62,7 @@ CAUSE = LogCause(
     __doc__,
     find=find_versions,
     facts=(VERSIONS, *FAILED),
+    explains=(Explains(("LG-738",)),),
     weight=74,
     recorded=(
         RecordedLog(
@@ -70,6 +72,7 @@ CAUSE = LogCause(
                 "incompatible, required: 1.18, actual: 1.12 (release 1)\n"
                 "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND"
             ),
+            folded=("LG-738",),
         ),
         RecordedLog(
             "newer wording",
@@ -78,6 +81,7 @@ CAUSE = LogCause(
                 "is incompatible: required >= 1.20, actual 1.18.0 (loaded from /lib/libucp.so.0)\n"
                 "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND"
             ),
+            folded=("LG-738",),
         ),
         RecordedLog(
             "the warning alone",

@@ -35,6 +35,10 @@ CAUSE = LogCause(
                 r" device (?P<device>\w+)"
             ),
         ),
+        Pattern(
+            "using the same GPU/Partition",
+            r"Multiple Ranks are using the same (?P<device>GPU/Partition)",
+        ),
     ),
     key=("device",),
     weight=94,

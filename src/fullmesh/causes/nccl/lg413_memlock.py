@@ -1,4 +1,4 @@
-"""NCCL: the limit for locked memory (memlock) is too small
+"""RDMA: the limit for locked memory (memlock) is too small
 
 RDMA could not register memory: the limit for locked memory (memlock) is too small for this process.
 
@@ -27,7 +27,10 @@ CAUSE = LogCause(
         ),
     ),
     patterns=(
-        Pattern("ibv_", r"ibv_(?:reg_mr|create_cq|create_qp)\w* .{0,60}Cannot allocate memory"),
+        Pattern(
+            "ibv_",
+            r"ibv_(?:reg_mr|create_cq|create_qp|alloc_\w{1,8})\w*\W.{0,60}Cannot allocate memory",
+        ),
     ),
     weight=90,
     recorded=(

@@ -35,6 +35,10 @@ CAUSE = LogCause(
             r"(?P<detail>remote process exited or there was a network error)",
         ),
         Pattern(
+            "Connection reset by peer",
+            r"Call to recv from (?P<detail>\S{1,120}) failed ?: .{0,12}Connection reset by peer",
+        ),
+        Pattern(
             "Socket recv failed while polling", r"(?P<detail>Socket recv failed while polling)"
         ),
     ),

@@ -39,8 +39,24 @@ def find_different_versions(evidence: LogEvidence) -> Iterator[LogFinding]:
 CAUSE = LogCause(
     "LG-423",
     __doc__,
+    looks=(
+        (
+            "n:1:2 [0] bootstrap.cc:5 NCCL WARN Mismatched NCCL version detected : rank 0 version "
+            "22703 rank 1 version 22605"
+        ),
+    ),
     find=find_different_versions,
     facts=(VERSION,),
+    patterns=(
+        Pattern(
+            "NCCL version mismatch with remote peer",
+            r"mismatch with remote peer \S{1,120} \((?P<versions>local: [\d.]{1,12}, remote:? [\d.]{1,12})\)",
+        ),
+        Pattern(
+            "Mismatched NCCL version detected",
+            r"Mismatched NCCL version detected : (?P<versions>rank \d{1,7} version \d{1,7} rank \d{1,7} version \d+)",
+        ),
+    ),
     explains=(Explains(("LG-409",)),),
     weight=83,
 )

@@ -28,7 +28,13 @@ CAUSE = LogCause(
             "undefined symbol: ncclCommRegister"
         ),
     ),
-    patterns=(Pattern("undefined symbol: nccl", r"undefined symbol: (?P<detail>nccl\w{1,60})"),),
+    patterns=(
+        Pattern("undefined symbol: nccl", r"undefined symbol: (?P<detail>nccl\w{1,60})"),
+        Pattern(
+            "This application was compiled with",
+            r"compiled with (?:too old )?(?:version of )?(?P<detail>NCCL version [\d.]{1,12})",
+        ),
+    ),
     weight=93,
     recorded=(
         RecordedLog(

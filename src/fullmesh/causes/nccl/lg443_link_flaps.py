@@ -35,6 +35,10 @@ CAUSE = LogCause(
             "Got async event",
             r"NET/IB ?:(?P<device> [\w.-]{1,40}:\d{1,3})? Got async event ?: port error",
         ),
+        Pattern(
+            "async fatal event",
+            r"NET/IB ?:(?P<device> [\w.-]{1,40}:\d{1,3}) async fatal event.{0,80}: (?:port|local catastrophic) error",
+        ),
     ),
     explains=(Explains(("LG-412", "LG-415", "LG-421", "LG-422")),),
     weight=89,

@@ -66,6 +66,10 @@ def build_connect_patterns(words: str) -> tuple[Pattern, ...]:
             "error retry count",
             rf"connect to {ADDRESS} returned {words}, exceeded error retry count",
         ),
+        # NCCL 2.30 and newer
+        Pattern(
+            "SocketPollConnect to ", rf"SocketPollConnect to {ADDRESS} failed with error {words}"
+        ),
         # before 2.24 no line has the address, but NCCL always logs the last attempt
         Pattern(
             "retrying (34/34)", rf"connect returned {words}, retrying \(34/34\)(?P<peer>)(?P<port>)"

@@ -43,6 +43,10 @@ CAUSE = LogCause(
             "Barrier timed out. ",
             r"DEADLINE_EXCEEDED: Barrier timed out\. (?:Barrier_id|Id): ",
         ),
+        Pattern(
+            "cluster registration failed",
+            r"Stopping coordination service as cluster registration failed",
+        ),
     ),
     weight=86,
     recorded=(

@@ -34,6 +34,12 @@ CAUSE = LogCause(
                 r" (?!\S{0,200}//(?:cpu|gloo)\S{0,80}/\d{1,7}(?![\w/]))(?P<key>\S{1,200})"
             ),
         ),
+        # torch up to 2.4
+        Pattern(
+            "Error: Socket Timeout",
+            r"(?:DistStoreError|DistNetworkError|RuntimeError): Socket Timeout",
+            fields=(("key", "that the log does not name"),),
+        ),
     ),
     severity=Severity.SYMPTOM,
     follows_any=True,

@@ -27,7 +27,7 @@ CAUSE = LogCause(
     patterns=(
         Pattern("recvValue failed on SocketImpl"),
         Pattern("sendBytes failed on SocketImpl"),
-        Pattern("failed to recv, got 0 bytes"),
+        Pattern("ailed to recv, got 0 bytes"),
         Pattern(
             "Connection reset by peer",
             r"(?:RuntimeError|DistNetworkError): (?:\[\d+\] )?Connection reset by peer",

@@ -25,6 +25,10 @@ CAUSE = LogCause(
         Pattern("NVRM: Xid", r"(?P<detail>Xid \(PCI:[\w:.]{1,20}\): \d+)"),
         Pattern("uncorrectable ECC error", r"(?P<detail>uncorrectable ECC error)"),
         Pattern("GPU has fallen off the bus", r"(?<!Xid)(?P<detail>GPU has fallen off the bus)"),
+        Pattern(
+            "Unable to determine the device handle",
+            r"(?P<detail>Unable to determine the device handle for GPU)",
+        ),
     ),
     explains=(Explains(("LG-402", "LG-403", "LG-404")),),
     weight=94,

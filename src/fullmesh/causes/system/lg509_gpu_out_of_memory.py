@@ -29,6 +29,8 @@ CAUSE = LogCause(
             "CUDA out of memory",
             r"Error: CUDA out of memory\.?(?P<detail>(?: Tried to allocate [\d.]+ \w+)?)",
         ),
+        Pattern("IP out of memory", r"Error: HIP out of memory(?P<detail>)"),
+        Pattern("error: out of memory", r"Error: (?:CUDA|HIP) error: out of memory(?P<detail>)"),
         Pattern("Cuda failure", r"NCCL WARN Cuda failure (?:\d+ )?'out of memory'(?P<detail>)"),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),

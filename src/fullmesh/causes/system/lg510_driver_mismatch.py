@@ -33,6 +33,22 @@ CAUSE = LogCause(
             "NVIDIA driver on your system is too old",
             r"(?P<detail>The NVIDIA driver on your system is too old)",
         ),
+        Pattern(
+            "Minimum requirement is",
+            r"(?P<detail>CUDA Driver version found is \d{1,6})\. Minimum requirement is",
+        ),
+        Pattern(
+            "unsatisfied condition: cuda",
+            r"(?P<detail>unsatisfied condition: cuda ?>= ?[\d.]{1,8})",
+        ),
+        Pattern(
+            "forward compatibility was attempted",
+            r"(?P<detail>forward compatibility was attempted on non supported HW)",
+        ),
+        Pattern(
+            "unsupported display driver / cuda driver",
+            r"(?P<detail>unsupported display driver / cuda driver combination)",
+        ),
     ),
     explains=(Explains(("LG-201", "LG-210")),),
     weight=91,

@@ -23,6 +23,9 @@ CAUSE = LogCause(
     "LG-514",
     __doc__,
     looks=("RuntimeError: CUDA error: no kernel image is available for execution on the device",),
-    patterns=(Pattern("no kernel image is available for execution"),),
+    patterns=(
+        Pattern("no kernel image is available for execution"),
+        Pattern("hipErrorNoBinaryForGpu"),
+    ),
     weight=92,
 )

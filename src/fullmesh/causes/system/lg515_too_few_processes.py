@@ -39,7 +39,18 @@ CAUSE = LogCause(
             "fork: ",
             r"(?P<detail>fork): (?:retry: )?(?:Resource temporarily unavailable|No child processes)",
         ),
-        Pattern("Thread creation failed", r"(?P<detail>libgomp: Thread creation failed)"),
+        Pattern(
+            "hread creation failed",
+            r"(?P<detail>(?:libgomp|NCCL WARN):? Thread creation failed)",
+        ),
+        Pattern(
+            "Resource temporarily unavailable",
+            r"what\(\):\s{1,4}(?P<detail>(?:thread: )?Resource temporarily unavailable)",
+        ),
+        Pattern(
+            "unable to allocate necessary resources for OMP",
+            r"(?P<detail>OMP: Error #34: System unable to allocate)",
+        ),
         Pattern("annot fork", r"(?P<detail>[Cc]annot fork)"),
     ),
     weight=90,

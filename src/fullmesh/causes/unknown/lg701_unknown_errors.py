@@ -1,7 +1,7 @@
 """The log has errors that no rule knows
 
 The log has errors that no rule of explain-log knows. The first ones of each rank are
-shown.{libraries}
+shown.{first}{advice}{libraries}
 
 **Prove:** read the lines before and after those shown, pass the logs of all ranks to explain-log, or search for the
 message in the documentation and the issues of the program that printed it

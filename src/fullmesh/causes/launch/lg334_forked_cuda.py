@@ -1,0 +1,42 @@
+"""A process was forked after CUDA had started
+
+A child process cannot use CUDA, because its parent had used it before the fork ({detail}).
+
+**Place:** the program of this log
+
+**Prove:** read the traceback: the first use of CUDA is in the parent, outside the function that the
+workers run
+
+**Fix:** Start workers with the method spawn (torch.multiprocessing,
+VLLM_WORKER_MULTIPROC_METHOD=spawn), and use CUDA only in the workers.
+
+**Source:** read: torch/cuda, CUDA's cudaErrorInitializationError
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-334",
+    __doc__,
+    looks=(
+        (
+            "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
+            "multiprocessing, you must use the 'spawn' start method"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "re-initialize CUDA in forked subprocess",
+            r"(?P<detail>Cannot re-initialize CUDA in forked subprocess)",
+        ),
+        Pattern(
+            "'initialization error'",
+            r"NCCL WARN Cuda failure (?:3 )?(?P<detail>'initialization error')",
+        ),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    weight=86,
+)

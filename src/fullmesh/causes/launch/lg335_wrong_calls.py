@@ -1,0 +1,45 @@
+"""The program calls torch.distributed in a wrong way
+
+The program made a call that torch.distributed does not allow: {detail}.
+
+**Place:** the program of this log
+
+**Prove:** read the traceback above that line
+
+**Fix:** Correct the program: call init_process_group first on every rank, give NCCL tensors on the
+GPU, and use each parameter once in a backward pass (or DDP's static_graph).
+
+**Source:** read: torch/distributed and ProcessGroupNCCL.cpp
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-335",
+    __doc__,
+    looks=(
+        "RuntimeError: Tensors must be CUDA and dense",
+        (
+            "ValueError: Default process group has not been initialized, please make sure to "
+            "call init_process_group."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "Default process group has not been initialized",
+            r"Error: (?P<detail>Default process group has not been initialized)",
+        ),
+        Pattern(
+            "Tensors must be CUDA and dense", r"Error: (?P<detail>Tensors must be CUDA and dense)"
+        ),
+        Pattern(
+            "to mark a variable ready only once",
+            r"(?P<detail>Expected to mark a variable ready only once)",
+        ),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    weight=80,
+)

@@ -1,0 +1,46 @@
+"""The process sees no GPU
+
+The program found no GPU ({detail}). The container did not get the devices, CUDA_VISIBLE_DEVICES
+hides them, the job got a node without a GPU, or the account may not open them (ROCm: /dev/kfd and
+the group render).
+
+**Place:** the container, pod or job of this log
+
+**Prove:** in the job's own environment, run `ls -l /dev/nvidia* /dev/kfd /dev/dri`, `nvidia-smi -L`
+and `env | grep VISIBLE_DEVICES`
+
+**Fix:** Start the container with its GPUs (docker run --gpus all, Kubernetes: limits for
+nvidia.com/gpu, Slurm: --gres=gpu). For ROCm, add --device /dev/kfd --device /dev/dri and the group
+that owns them. Unset an empty CUDA_VISIBLE_DEVICES.
+
+**Source:** read: torch/cuda, ProcessGroupNCCL.cpp, vLLM's platforms
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-521",
+    __doc__,
+    looks=(
+        "RuntimeError: No CUDA GPUs are available",
+        "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
+    ),
+    patterns=(
+        Pattern("GPUs are available", r"(?P<detail>No (?:CUDA|HIP) GPUs are available)"),
+        Pattern(
+            "no GPUs found",
+            r"(?P<detail>ProcessGroupNCCL is only supported with GPUs, no GPUs found)",
+        ),
+        Pattern(
+            "capable device is detected", r"(?P<detail>no (?:CUDA|ROCm)-capable device is detected)"
+        ),
+        Pattern("Failed to infer device type", r"(?P<detail>Failed to infer device type)"),
+        Pattern("compiled with CUDA enabled", r"(?P<detail>Torch not compiled with CUDA enabled)"),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    survivable=True,
+    weight=84,
+)

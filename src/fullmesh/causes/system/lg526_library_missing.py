@@ -1,0 +1,48 @@
+"""A shared library is missing or too old
+
+A program could not be loaded: {detail}. The library is not installed on this node or not in the
+loader's path, or a binary was built on a newer system.
+
+**Place:** the environment of the node of this log
+
+**Prove:** on that node, run `ldconfig -p` and ldd on the program's own library, and check
+$LD_LIBRARY_PATH
+
+**Fix:** Use the same image or virtual environment on all nodes. For a missing library, install its
+package or add its folder to LD_LIBRARY_PATH. For GLIBC or GLIBCXX, use a wheel that was built for
+this system.
+
+**Source:** read: the messages of glibc's loader
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-526",
+    __doc__,
+    looks=(
+        ("ImportError: libcudart.so.12: cannot open shared object file: No such file or directory"),
+        (
+            "ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.34' not found "
+            "(required by /opt/x.so)"
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "cannot open shared object file",
+            (
+                r"(?:(?:ImportError|OSError|RuntimeError): |error while loading shared libraries: "
+                r")(?P<detail>[\w./+-]{1,120}: cannot open shared object file)"
+            ),
+        ),
+        Pattern(
+            "' not found (required by", r"(?P<detail>version `\w{1,12}_[\d.]{1,12}' not found)"
+        ),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    survivable=True,
+    weight=86,
+)

@@ -1,0 +1,33 @@
+"""A file system failed
+
+A read or write failed ({detail}): the shared file system or the disk has a fault, or the server is
+gone.
+
+**Place:** the storage of the node of this log
+
+**Prove:** on that node, run `dmesg -T | tail`, `df -h` and `mount`
+
+**Fix:** Repair or remount the file system (for NFS: stale handles need a new mount). Then restart
+the job from its last checkpoint.
+
+**Source:** read: errno ESTALE, EIO and EROFS
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-527",
+    __doc__,
+    looks=("OSError: [Errno 116] Stale file handle",),
+    patterns=(
+        Pattern("Stale file handle", r"(?P<detail>Stale (?:NFS )?file handle)"),
+        Pattern("Input/output error", r"\[Errno 5\] (?P<detail>Input/output error)"),
+        Pattern("ead-only file system", r"(?:\[Errno 30\] |: )(?P<detail>Read-only file system)"),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    survivable=True,
+    weight=86,
+)

@@ -1,0 +1,46 @@
+"""A host name cannot be resolved
+
+The name{detail} could not be resolved to an address: it is in neither /etc/hosts nor DNS on this
+node, or the name server does not answer.
+
+**Place:** the node of this log
+
+**Prove:** on that node: getent ahosts NAME, or run ./fullmesh verify -i INVENTORY (VC-101)
+
+**Fix:** Use addresses, or add the names: ./fullmesh apply -i INVENTORY -- --tags network writes
+every peer into /etc/hosts. In Kubernetes, use the full name of the headless service.
+
+**Source:** read: getaddrinfo(3), NCCL's socket.cc, OpenSSH
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-528",
+    __doc__,
+    looks=(
+        "socket.gaierror: [Errno -2] Name or service not known",
+        (
+            "n:1:2 [0] socket.cc:5 NCCL WARN Net : error encountered when getting address info : "
+            "Name or service not known"
+        ),
+    ),
+    patterns=(
+        Pattern("gaierror: [Errno -", r"gaierror: \[Errno -[235]\] (?P<detail>)"),
+        Pattern(
+            "error encountered when getting address info",
+            r"(?P<detail>)Net : error encountered when getting address info",
+        ),
+        Pattern(
+            "Could not resolve hostname",
+            r"ssh: Could not resolve hostname(?P<detail> [\w.-]{1,120})",
+        ),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    yields=True,
+    survivable=True,
+    weight=77,
+)

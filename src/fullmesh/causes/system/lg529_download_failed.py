@@ -1,0 +1,42 @@
+"""A model or file cannot be downloaded
+
+The program could not download a file ({detail}). The node has no route to the internet, a proxy is
+missing, or the file is not in the local cache.
+
+**Place:** the network of the node of this log
+
+**Prove:** on that node, run `curl -sI https://huggingface.co` and `env | grep -i proxy`
+
+**Fix:** Download the files once to a path that all nodes share, and set HF_HUB_OFFLINE=1. Or set
+the proxy or HF_ENDPOINT on every node.
+
+**Source:** read: huggingface_hub and transformers
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-529",
+    __doc__,
+    looks=("OSError: We couldn't connect to 'https://huggingface.co' to load the files",),
+    patterns=(
+        Pattern(
+            "couldn't connect to 'http", r"(?P<detail>We couldn't connect to 'https?://[^']{1,80}')"
+        ),
+        Pattern("LocalEntryNotFoundError", r"(?P<detail>LocalEntryNotFoundError): "),
+        Pattern(
+            "Max retries exceeded with url",
+            (
+                r"(?:requests|urllib3|httpx)[\w.]{1,60}(?:Error|Timeout): "
+                r"\w{1,40}\(host='(?P<detail>[\w.-]{1,80})'"
+            ),
+        ),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    yields=True,
+    survivable=True,
+    weight=76,
+)

@@ -1,0 +1,39 @@
+"""A GPU kernel crashed
+
+A CUDA kernel failed on this rank ({detail}). The program or a library accesses wrong memory, or the
+GPU is faulty. Later CUDA calls of the rank fail, too, and the other ranks wait for it.
+
+**Place:** the rank of this log
+
+**Prove:** run `journalctl -k | grep -i xid` on that node, and repeat the job with
+CUDA_LAUNCH_BLOCKING=1
+
+**Fix:** If the kernel's log has Xid 48, 63, 64, 79, 94 or 95, the GPU is faulty: follow LG-506. Xid
+13 and 31 point to the program. Update or switch off the library whose kernel the traceback names.
+
+**Source:** read: CUDA's errors 700, 716 and 719
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-531",
+    __doc__,
+    looks=(
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+        "n:1:2 [0] alloc.h:5 NCCL WARN Cuda failure 719 'unspecified launch failure'",
+    ),
+    patterns=(
+        Pattern(
+            "illegal memory access was encountered",
+            r"(?P<detail>an illegal memory access was encountered)",
+        ),
+        Pattern("unspecified launch failure", r"(?P<detail>unspecified launch failure)"),
+        Pattern("misaligned address", r"CUDA error: (?P<detail>misaligned address)"),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    weight=78,
+)

@@ -1,0 +1,46 @@
+"""The memory of the node ran out
+
+A process got no more memory, or was ended because the node's memory ran out ({detail}).
+
+**Place:** the node of this log
+
+**Prove:** on that node, run `free -h` and `journalctl -k --since -1d -g oom`
+
+**Fix:** Give the container or job more memory, load the model on fewer ranks of a node at a time,
+or use fewer DataLoader workers.
+
+**Source:** read: Ray's memory monitor, torch's DefaultCPUAllocator and DataLoader, errno ENOMEM
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-532",
+    __doc__,
+    looks=(
+        ("ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."),
+    ),
+    patterns=(
+        Pattern(
+            "due to the node running low on memory",
+            r"(?P<detail>killed due to the node running low on memory)",
+        ),
+        Pattern("can't allocate memory", r"(?P<detail>DefaultCPUAllocator: can't allocate memory)"),
+        Pattern(
+            "[Errno 12] Cannot allocate memory", r"(?P<detail>\[Errno 12\] Cannot allocate memory)"
+        ),
+        Pattern(
+            "is killed by signal: Killed",
+            r"(?P<detail>DataLoader worker \(pid[^)]{1,20}\) is killed by signal: Killed)",
+        ),
+        Pattern(
+            "NCCL WARN Failed to malloc", r"NCCL WARN (?P<detail>Failed to malloc \d{1,20} bytes)"
+        ),
+        Pattern("std::bad_alloc", r"(?P<detail>std::bad_alloc)"),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    weight=90,
+)
