@@ -28,8 +28,8 @@ read 0 63|write 1 64|open 2 -|close 3 57|stat 4 -|fstat 5 80|lstat 6 -|poll 7 -|
 pwrite64 18 68|readv 19 65|writev 20 66|select 23 -|msync 26 227|pause 34 -|nanosleep 35 101|sendfile 40 71
 connect 42 203|accept 43 202|sendto 44 206|recvfrom 45 207|sendmsg 46 211|recvmsg 47 212|wait4 61 260|semop 65 193
 msgsnd 69 189|msgrcv 70 188|fcntl 72 25|flock 73 32|fsync 74 82|fdatasync 75 83|ftruncate 77 46|rename 82 -
-mkdir 83 -|unlink 87 -|rt_sigtimedwait 128 137|rt_sigsuspend 130 133|sync 162 81|futex 202 98|io_getevents 208 4
-getdents64 217 61|restart_syscall 219 128|semtimedop 220 192|clock_nanosleep 230 115|epoll_wait 232 -
+mkdir 83 -|unlink 87 -|rt_sigtimedwait 128 137|rt_sigsuspend 130 133|statfs 137 43|sync 162 81|futex 202 98
+io_getevents 208 4|getdents64 217 61|restart_syscall 219 128|semtimedop 220 192|clock_nanosleep 230 115|epoll_wait 232 -
 mq_timedsend 242 182|mq_timedreceive 243 183|waitid 247 95|openat 257 56|mkdirat 258 34|newfstatat 262 79
 unlinkat 263 35|pselect6 270 72|ppoll 271 73|splice 275 76|epoll_pwait 281 22|fallocate 285 47|accept4 288 242
 preadv 295 69|pwritev 296 70|recvmmsg 299 243|syncfs 306 267|renameat2 316 276|statx 332 291|io_pgetevents 333 292

@@ -5,16 +5,14 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
-import stat
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from .answer import Note
 from .facts import node
+from .facts.fingerprint import describe_differences, fingerprint_path, read_sysctl_value
 from .files import write_file_atomically
 from .firewall import firewalld
 from .foreign_text import parse_tool_json
@@ -90,37 +88,6 @@ class NodeManifest(TypedDict):
     notes: list[Note]
     resolved: ResolvedSettings
     members: Membership
-
-
-def fingerprint_path(path: str) -> str:
-    """Return ``sha256 mode uid:gid`` of a file, ``link -> target``, ``directory mode uid:gid`` or ``absent``."""
-    try:
-        info = os.lstat(path)
-    except OSError:
-        return "absent"
-    if stat.S_ISLNK(info.st_mode):
-        return f"link -> {os.readlink(path)}"
-    who = f"{stat.S_IMODE(info.st_mode):04o} {info.st_uid}:{info.st_gid}"
-    if stat.S_ISDIR(info.st_mode):
-        return f"directory {who}"
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as handle:
-            for block in iter(lambda: handle.read(1 << 20), b""):
-                digest.update(block)
-    except OSError as error:
-        return f"unreadable: {error.strerror}"
-    return f"{digest.hexdigest()} {who}"
-
-
-def read_sysctl_value(key: str, root: str = "/proc/sys") -> str:
-    """Return a key's value with single spaces, or ``absent`` if the kernel does not have it."""
-    # In sysctl.d names '.' and '/' may change places (sysctl.d(5)): "a/b.c" is the path a.b/c's twin.
-    slash, dot = key.find("/"), key.find(".")
-    path = key
-    if slash == -1 or -1 < dot < slash:
-        path = key.translate({ord("."): "/", ord("/"): "."})
-    return " ".join(node.read_stripped(os.path.join(root, path), "absent").split())
 
 
 def parse_unit_states(text: str) -> dict[str, UnitState]:
@@ -229,26 +196,6 @@ def observe_owned(owned: OwnedItems, run: Runner = node.run_command) -> State:
         "address": check_owned_addresses(owned["addresses"]),
         "selinux": read_selinux_mode(owned["selinux"]),
     }
-
-
-def describe_differences(then: State, now: State) -> list[str]:
-    """Describe each item that has changed."""
-    result = []
-    for kind in sorted(then):
-        for name in sorted(then[kind]):
-            before, after = then[kind][name], now.get(kind, {}).get(name)
-            if before != after:
-                result.append(
-                    f"{kind} {name}: was {_shorten_state(before)}, is {_shorten_state(after)}"
-                )
-    return result
-
-
-def _shorten_state(state: Any) -> str:
-    if isinstance(state, dict):
-        return ", ".join(f"{key} {_shorten_state(state[key])}" for key in sorted(state))
-    text = str(state)
-    return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", text)
 
 
 def load_manifest(path: str = PATH) -> tuple[NodeManifest | None, str]:

@@ -52,6 +52,27 @@ NODE_CODES = {
     "MF-101": "a node has drifted before its manifest is written",
     "MF-103": "the node restarted during the run, so it may have lost changes of the roles",
     "MF-102": "a role owns something of a kind that the manifest does not know",
+    "HC-101": "The PCI bus has fewer GPUs than the node has ranks",
+    "HC-102": "A GPU or its driver does not answer",
+    "HC-103": "A GPU has uncorrectable memory errors, or remaps a row of its memory",
+    "HC-104": "The loaded NVIDIA driver differs from the installed one",
+    "HC-105": "A GPU has fewer PCIe lanes than its slot",
+    "HC-106": "The node has NVSwitches and no active fabric manager",
+    "HC-107": "The kernel does not answer a program",
+    "HC-111": "The interface of the cluster address has no link",
+    "HC-112": "No interface has the cluster address",
+    "HC-113": "The interface of the cluster address runs at half duplex",
+    "HC-114": "An RDMA port of the cluster interface is not active",
+    "HC-121": "A limit of the kernel on open files or threads is nearly reached",
+    "HC-122": "The node has little memory left",
+    "HC-131": "The clock is not synchronized",
+    "HC-132": "The clock is off",
+    "HC-141": "A local file system is full",
+    "HC-142": "A local file system is read-only",
+    "HC-143": "The server of a mount does not answer",
+    "HC-151": "The node differs from its manifest",
+    "HC-161": "A peer of the job cannot be reached",
+    "HC-162": "Large packets to a peer are lost",
     "MF-180": "a node that was never configured should receive the list of nodes",
 }
 
@@ -67,7 +88,7 @@ def collect_codes() -> dict[str, str]:
     return dict(sorted(result.items()))
 
 
-PREFIXES = frozenset({*OWNERS, "MF"})
+PREFIXES = frozenset({*OWNERS, "HC", "MF"})
 
 
 def render_codes_page() -> str:
@@ -79,7 +100,7 @@ def render_codes_page() -> str:
         "The message of an error has the value that was seen and the next step. The README of the role has more.",
     ]
     titles = {prefix: title for prefix, (_module, title) in OWNERS.items()}
-    titles |= {"MF": "the manifest"}
+    titles |= {"MF": "the manifest", "HC": "the check of a node (fullmesh-check)"}
     for prefix, title in titles.items():
         own = {code: text for code, text in codes.items() if code.startswith(prefix)}
         lines += ["", f"## {prefix}: {title}", "", "| code | meaning |", "|---|---|"]

@@ -83,6 +83,8 @@ def build_command_files(folder: str, library: str, venv: str) -> list[dict[str, 
     }
     run["fullmesh-launch"] = f'{folder}/fullmesh-torchrun --launch "$@"'
     run["fullmesh-hang"] = f'{python} {library}/fullmesh_hang.py "$@"'
+    # without the environment: it may be on a file system that hangs
+    run["fullmesh-check"] = f'/usr/bin/python3 {ISOLATED} -S {library}/fullmesh_check.py "$@"'
     run["fullmesh-ssh"] = 'ssh -F /etc/fullmesh/ssh/config "$@"'
     return [
         {"path": f"{folder}/{name}", "content": f"#!/bin/sh\n{HEAD}\nexec {line}\n", "mode": "0755"}

@@ -1,0 +1,238 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Check in 2 seconds whether this node is fit for a job.
+
+    fullmesh-check [node] [links] [--hosts FILE] [--json]
+
+`node` (the default) checks GPUs, driver, interface, limits, clock, disks, mounts and drift. `links` checks the
+connections to the other nodes: of --hosts, of the Slurm job, else of the plan. Nothing is changed.
+
+Exit status: 0 fit, 1 not fit, 2 could not be checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import fullmesh_check_links as check_links
+import fullmesh_check_node as check_node
+import fullmesh_hang_calls as hang_calls
+import fullmesh_hang_wait as hang_wait
+import fullmesh_watch_look as watch_look
+from fullmesh_check_node import HealthFinding, NoCheckError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    HealthCheck = Callable[[], Iterable[HealthFinding]]
+
+FIT, UNFIT, UNCHECKED = 0, 1, 2
+SCHEMA = 1
+DEADLINE = 1.85  # seconds for all checks, of the 2 that a run may take
+LEAST_SECONDS = 0.5  # for the checks, if Python itself started slowly
+CPU_SECONDS = 1  # of one check
+MOST_ANSWER = 1 << 16
+LEVELS = ("node", "links")
+
+
+class StartedCheck(NamedTuple):
+    """A check that runs in a process of its own."""
+
+    name: str
+    pid: int
+    pipe: int
+
+
+def run_check(check: HealthCheck) -> dict[str, Any]:
+    """Run one check and return its result."""
+    try:
+        found = [one._asdict() for one in check()]
+    except NoCheckError as error:
+        return {
+            "state": "skipped" if error.skipped else "unknown",
+            "why": str(error),
+            "findings": [],
+        }
+    except Exception as error:  # a node can have anything in its files
+        why = f"{type(error).__name__}: {error}"[:200]
+        return {"state": "unknown", "why": why, "findings": []}
+    return {"state": "failed" if found else "ok", "why": "", "findings": found}
+
+
+def start_check(name: str, check: HealthCheck) -> StartedCheck:
+    """Start a check in a process of its own, since one that hangs in the kernel cannot be stopped."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        return StartedCheck(name, pid, reader)
+    try:
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        data = json.dumps(run_check(check)).encode()[:MOST_ANSWER]
+        os.write(writer, data)
+    finally:
+        os._exit(0)
+
+
+def describe_unfinished(name: str, pid: int, seconds: float) -> dict[str, Any]:
+    """Return the result of a check that has not ended: the server of a mount hangs, or the time was too short."""
+    call = hang_calls.read_thread_call(pid)
+    wait = hang_wait.WaitFinder(None).find_wait(pid)
+    where = f", in {call.name} ({call.wchan})" if call.name else ""
+    stuck = [one for one in (wait["parties"] if wait else []) if one["state"] == "D"]
+    found: list[dict[str, str]] = []
+    if name.startswith("mount ") and (call.state == "D" or call.name == "statfs"):
+        text = f"{name} does not answer for {seconds:.1f} s{where}"
+        fix = f"check the server of this mount: findmnt {name.split()[1]}"
+        found.append(HealthFinding("HC-143", text, fix)._asdict())
+    elif call.state == "D" or stuck:
+        what = f"{name}, {stuck[0]['command']}" if stuck else name
+        text = f"the kernel does not answer a program for {seconds:.1f} s ({what}{where})"
+        found.append(HealthFinding("HC-107", text, "read dmesg, and restart the node")._asdict())
+    why = "" if found else f"no result in {seconds:.1f} s{where}"
+    return {"state": "failed" if found else "unknown", "why": why, "findings": found}
+
+
+def read_result(data: bytes) -> dict[str, Any]:
+    """Return the result that a check wrote."""
+    try:
+        found: dict[str, Any] = json.loads(data)
+    except ValueError:
+        return {"state": "unknown", "why": "it ended without a result", "findings": []}
+    return found
+
+
+def measure_age() -> float:
+    """Return the seconds since the start of this process, with those that Python needed (proc_pid_stat(5))."""
+    words = watch_look.read_proc_bytes("/proc/self/stat").rpartition(b")")[2].split()
+    started = int(words[19]) / os.sysconf("SC_CLK_TCK")
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
+
+
+def run_checks(checks: Mapping[str, HealthCheck], seconds: float) -> dict[str, dict[str, Any]]:
+    """Run all checks at the same time, and return when all have ended or the time is over."""
+    begun = time.monotonic()
+    started = {one.pipe: one for one in (start_check(*item) for item in checks.items())}
+    data = dict.fromkeys(started, b"")
+    results: dict[str, dict[str, Any]] = {}
+    left = dict(started)
+    while left and time.monotonic() - begun < seconds:
+        ready, _, _ = select.select(
+            list(left), [], [], max(0.0, begun + seconds - time.monotonic())
+        )
+        for pipe in ready:
+            block = os.read(pipe, MOST_ANSWER)
+            data[pipe] += block
+            if not block:
+                results[left.pop(pipe).name] = read_result(data[pipe])
+    for one in left.values():
+        results[one.name] = describe_unfinished(one.name, one.pid, time.monotonic() - begun)
+    for one in started.values():
+        for kill in (os.killpg, os.kill):  # with the programs that it started
+            with contextlib.suppress(OSError):
+                kill(one.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            # one that hangs in the kernel ends later, so nothing waits for it
+            os.waitpid(one.pid, os.WNOHANG if one.pipe in left else 0)
+        os.close(one.pipe)
+    return {name: results[name] for name in checks}
+
+
+def list_checks(levels: Iterable[str], hosts: str) -> dict[str, HealthCheck]:
+    """Return the checks of some levels by name."""
+    found: dict[str, HealthCheck] = {}
+    if "node" in levels:
+        found = {
+            "gpus": check_node.check_gpus,
+            "nvidia-smi": check_node.check_smi,
+            "interface": check_node.check_interfaces,
+            "limits": check_node.check_limits,
+            "clock": check_node.check_clock,
+            "disks": check_node.check_disks,
+            "drift": check_node.check_drift,
+        }
+        for source, folder, kind in check_node.list_network_mounts():
+            name = f"mount {folder} ({kind}, {source})"
+            found[name] = partial(check_node.check_mount, folder, name)
+    if "links" in levels:
+        found["links"] = partial(check_links.check_links, hosts)
+    return found
+
+
+def judge_results(results: Mapping[str, Mapping[str, Any]]) -> int:
+    """Return the exit status."""
+    states = {one["state"] for one in results.values()}
+    return UNFIT if "failed" in states else UNCHECKED if "unknown" in states else FIT
+
+
+def describe_results(node: str, results: Mapping[str, Mapping[str, Any]], status: int) -> str:
+    """Return the verdict as one line."""
+    found = [one for result in results.values() for one in result["findings"]]
+    unknown = [
+        f"{name}: {one['why']}" for name, one in results.items() if one["state"] == "unknown"
+    ]
+    done = [name for name, one in results.items() if one["state"] == "ok"]
+    text = {
+        FIT: f"{node} is fit for jobs ({', '.join(done) or 'nothing to check'})",
+        UNFIT: f"{node} is not fit for jobs: "
+        + "; ".join("[{code}] {text}. Fix: {fix}".format(**one) for one in found),
+        UNCHECKED: f"{node} could not be checked: {'; '.join(unknown)}",
+    }[status]
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
+def main(argv: list[str]) -> int:
+    """Run the checks and print the verdict."""
+    parser = argparse.ArgumentParser(
+        prog="fullmesh-check",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("levels", nargs="*", metavar="LEVEL", help="node, links (default: node)")
+    parser.add_argument("--hosts", default="", help="a file with a host per line, for links")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    args = parser.parse_args(argv)
+    levels = args.levels or ["node"]
+    if set(levels) - set(LEVELS):
+        parser.error(f"unknown level: {', '.join(sorted(set(levels) - set(LEVELS)))}")
+    node = os.uname()[1]
+    results = run_checks(
+        list_checks(levels, args.hosts), max(LEAST_SECONDS, DEADLINE - measure_age())
+    )
+    status = judge_results(results)
+    line = describe_results(node, results, status)
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    document = {
+        "schema": SCHEMA,
+        "node": node,
+        "levels": levels,
+        "fit": {FIT: True, UNFIT: False}.get(status),
+        "text": line,
+        "seconds": round(measure_age(), 3),
+        "cpu_seconds": round(sum(one.ru_utime + one.ru_stime for one in used), 3),
+        "checks": results,
+    }
+    sys.stdout.write((json.dumps(document) if args.json else line) + "\n")
+    return status
+
+
+if __name__ == "__main__":
+    try:
+        code = main(sys.argv[1:])
+    except OSError as error:
+        sys.stderr.write(f"fullmesh-check: {error}\n")
+        code = UNCHECKED
+    sys.stdout.flush()
+    os._exit(code)

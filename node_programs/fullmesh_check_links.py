@@ -1,0 +1,263 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Check the links of this node to the peers of a job for `fullmesh-check`: a connection, a small and a large packet.
+
+Nothing has to run on the peers. Their kernels answer: a connection to the last data port is refused by the kernel if
+no process listens there, which shows that the route and both firewalls are open. Echo requests show the packet size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import select
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import fullmesh_check_node as check_node
+import fullmesh_sockets as sockets
+from fullmesh_check_node import HealthFinding, NoCheckError
+from fullmesh_foreign_text import parse_decimal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_PEERS, SHOWN = 1024, 8
+ANSWER_SECONDS, RESEND_SECONDS = 1.4, 0.4
+SSH_PORT = 22  # of a cluster without a plan
+CONNECTED = (0, errno.ECONNREFUSED)  # the peer's kernel answers
+ECHO: dict[int, tuple[int, int]] = {
+    socket.AF_INET: (8, 28),
+    socket.AF_INET6: (128, 48),
+}  # type of the request, bytes of both headers
+# linux/in.h, linux/in6.h: probe beyond the known path, the known size of the path
+PROBE: dict[int, tuple[int, int, int, int]] = {
+    socket.AF_INET: (0, 10, 3, 14),
+    socket.AF_INET6: (41, 23, 3, 24),
+}
+SMALL, TOKEN = 56, 16
+RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+class JobPeer(NamedTuple):
+    """Another node of a job."""
+
+    name: str
+    address: str
+
+
+# --- the peers of a job -------------------------------------------------------------------------------
+
+
+def expand_host_list(text: str) -> list[str]:
+    """Expand Slurm's list of hosts: ``n[01-03,7],m1`` (scontrol(1), hostlist expressions)."""
+    found: list[str] = []
+    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
+        names = [""]
+        for fixed, inner in re.findall(r"([^\[\]]+)|\[([^\]]*)\]", part):
+            if fixed:
+                names = [name + fixed for name in names]
+                continue
+            numbers: list[str] = []
+            for first, last in RANGE.findall(inner):
+                span = range(int(first), min(int(last or first), int(first) + MOST_PEERS) + 1)
+                numbers += [str(one).zfill(len(first)) for one in span]
+            names = [name + number for name in names for number in numbers][:MOST_PEERS]
+        found += names
+    return found[:MOST_PEERS]
+
+
+def list_peers(hosts: str) -> list[JobPeer]:
+    """Return the other nodes of the job: of a file of hosts, of Slurm's job, else of the plan.
+
+    Raises:
+        NoCheckError: they are not known.
+    """
+    plan = check_node.read_plan()
+    nodes = plan.get("nodes")
+    known = [one for one in nodes if isinstance(one, dict)] if isinstance(nodes, list) else []
+    if hosts:
+        text = check_node.read_text(hosts)
+        names = [line.split()[0] for line in text.splitlines() if line.strip() and line[0] != "#"]
+        if not names:
+            raise NoCheckError(f"{hosts} names no host")
+    elif os.environ.get("SLURM_JOB_NODELIST"):
+        names = expand_host_list(os.environ["SLURM_JOB_NODELIST"])
+    else:
+        names = [str(one.get("name", "")) for one in known]
+    if not names:
+        raise NoCheckError("no peers are known: no --hosts, no Slurm job, no plan", skipped=True)
+    addresses = {}
+    for one in known:
+        for name in (one.get("name"), one.get("address"), *(one.get("names") or [])):
+            addresses[str(name)] = str(one.get("address", ""))
+    own = {address for _, address in check_node.list_addresses()} | {""}
+    found = [JobPeer(name, addresses.get(name) or find_address(name)) for name in names]
+    return [one for one in dict.fromkeys(found) if one.address not in own][:MOST_PEERS]
+
+
+def find_address(name: str) -> str:
+    """Return the address of a host that is not in the plan."""
+    if name in os.uname()[1].split("."):
+        return ""
+    try:
+        return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError:
+        return name if re.fullmatch(r"[0-9.]+", name) else "unknown"
+
+
+# --- connections --------------------------------------------------------------------------------------
+
+
+def connect_all(peers: list[JobPeer], port: int) -> dict[str, str]:
+    """Return why peers could not be reached: address -> reason."""
+    failed: dict[str, str] = {}
+    pending: dict[int, tuple[socket.socket, str]] = {}
+    poll = select.poll()
+    with contextlib.ExitStack() as stack:
+        for address in dict.fromkeys(one.address for one in peers):
+            try:
+                family = sockets.find_address_family(address)
+                one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+                one.setblocking(False)
+                status = one.connect_ex((address, port))
+            except OSError as error:
+                failed[address] = "its name has no address" if address == "unknown" else str(error)
+                continue
+            if status == errno.EINPROGRESS:
+                pending[one.fileno()] = (one, address)
+                poll.register(one, select.POLLOUT)
+            elif status not in CONNECTED:
+                failed[address] = os.strerror(status)
+        end = time.monotonic() + ANSWER_SECONDS
+        while pending and time.monotonic() < end:
+            for number, _ in poll.poll(max(1, 1000 * (end - time.monotonic()))):
+                one, address = pending.pop(number)
+                poll.unregister(number)
+                status = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if status not in CONNECTED:
+                    failed[address] = os.strerror(status)
+        failed.update(dict.fromkeys((one[1] for one in pending.values()), "no answer"))
+    return failed
+
+
+# --- echo requests ------------------------------------------------------------------------------------
+
+
+def checksum(data: bytes) -> int:
+    """Return the internet checksum (RFC 1071)."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total >> 16) + (total & 0xFFFF)
+    return ~(total + (total >> 16)) & 0xFFFF
+
+
+def build_echo(family: int, size: int, token: bytes) -> bytes:
+    """Build an echo request with an even number of bytes of content. The kernel sums up those of IPv6."""
+    kind = ECHO[family][0]
+    content = token.ljust(size - size % 2, b"f")
+    head = struct.pack("!BBHHH", kind, 0, 0, os.getpid() & 0xFFFF, 1)
+    return (
+        struct.pack("!BBHHH", kind, 0, checksum(head + content), os.getpid() & 0xFFFF, 1) + content
+    )
+
+
+def open_echo_socket(family: int) -> socket.socket | None:
+    """Open a socket for echo requests that are not split, or None if this account may not."""
+    protocol = socket.IPPROTO_ICMP if family == socket.AF_INET else socket.IPPROTO_ICMPV6
+    for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
+        with contextlib.suppress(OSError):
+            one = socket.socket(family, kind, protocol)
+            one.setblocking(False)
+            level, name, value, _ = PROBE[family]
+            one.setsockopt(level, name, value)
+            return one
+    return None
+
+
+def find_path_size(address: str) -> int:
+    """Return the kernel's size of a packet on the way to an address, 0 without a route."""
+    family = sockets.find_address_family(address)
+    level, _, _, size = PROBE[family]
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            one.connect((address, 9))
+            return int(one.getsockopt(level, size))
+    except OSError:
+        return 0
+
+
+def echo_all(addresses: list[str]) -> dict[str, set[str]]:
+    """Send a small and a large echo request to each address, and return which came back."""
+    found: dict[str, set[str]] = {}
+    for family in (socket.AF_INET, socket.AF_INET6):
+        own = [one for one in addresses if sockets.find_address_family(one) == family]
+        echo = open_echo_socket(family) if own else None
+        if echo is None:
+            continue
+        with echo:
+            found.update(exchange_echoes(echo, family, own))
+    return found
+
+
+def exchange_echoes(echo: socket.socket, family: int, addresses: list[str]) -> dict[str, set[str]]:
+    """Exchange echo requests over one socket. Lost ones are sent again."""
+    waits: dict[bytes, tuple[str, str, bytes]] = {}
+    for address in addresses:
+        most = min(find_path_size(address), 1 << 16) - ECHO[family][1]
+        for name, size in (("small", SMALL), ("large", most)):
+            if size >= TOKEN:
+                token = os.urandom(TOKEN)
+                waits[token] = (address, name, build_echo(family, size, token))
+    found: dict[str, set[str]] = {address: set() for address in addresses}
+    end, resend = time.monotonic() + ANSWER_SECONDS, 0.0
+    while waits and time.monotonic() < end:
+        if time.monotonic() >= resend:
+            resend = time.monotonic() + RESEND_SECONDS
+            for address, _, packet in list(waits.values()):
+                with contextlib.suppress(OSError):  # larger than the interface, or no route
+                    echo.sendto(packet, (address, 0))
+        if not select.select([echo], [], [], 0.05)[0]:
+            continue
+        with contextlib.suppress(OSError):
+            data = echo.recv(1 << 17)
+            if data[0] == ECHO[family][0]:
+                continue  # this node's own request, to an address of its own
+            at = data.find(b"ffff")
+            token = data[at - TOKEN : at] if at >= TOKEN else b""
+            address, name, _ = waits.pop(token, ("", "", b""))
+            found.get(address, set()).add(name)
+    return found
+
+
+# --- the check ----------------------------------------------------------------------------------------
+
+
+def check_links(hosts: str) -> Iterator[HealthFinding]:
+    """Check the links to the peers of the job."""
+    peers = list_peers(hosts)
+    if not peers:
+        raise NoCheckError("the job has no other node", skipped=True)
+    ports = check_node.read_plan().get("data_ports")
+    planned = parse_decimal(str(ports.get("last", ""))) if isinstance(ports, dict) else None
+    port = planned or SSH_PORT
+    failed = connect_all(peers, port)
+    names = {one.address: one.name for one in peers}
+    for address, why in list(failed.items())[:SHOWN]:
+        text = f"{names[address]} ({sockets.format_endpoint(address, port)}): {why}"
+        yield HealthFinding("HC-161", text, "./fullmesh diagnose -i INVENTORY on the controller")
+    if len(failed) > SHOWN:
+        text = f"{len(failed) - SHOWN} more of {len(peers)} peers could not be reached"
+        yield HealthFinding("HC-161", text, "./fullmesh diagnose -i INVENTORY on the controller")
+    echoes = echo_all([address for address in names if address not in failed])
+    lost = [address for address, came in echoes.items() if came == {"small"}]
+    for address in lost[:SHOWN]:
+        text = f"{names[address]} ({address}): packets of {find_path_size(address)} bytes are lost"
+        yield HealthFinding(
+            "HC-162",
+            f"{text}, and small ones arrive",
+            "make the MTU of both nodes and the switch equal",
+        )

@@ -1,0 +1,400 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Check this node for `fullmesh-check`: GPUs, driver, interfaces, limits, clock, disks, drift from the manifest.
+
+Each function is one check. It runs in a process of its own, which may hang. It only reads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import glob
+import os
+import re
+import subprocess
+from typing import TYPE_CHECKING, NamedTuple
+
+import fullmesh_fingerprint as fingerprint
+import fullmesh_watch_look as watch_look
+from fullmesh_foreign_text import parse_decimal, parse_tool_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+PCI, NET, RDMA = "/sys/bus/pci/devices", "/sys/class/net", "/sys/class/infiniband"
+NVIDIA, GPU_CLASS, SWITCH_CLASS = "0x10de", "0x03", "0x0680"
+MODULE = "/sys/module/nvidia/version"
+LIBRARIES = (
+    "/usr/lib/*-linux-gnu/libnvidia-ml.so.*.*",
+    "/usr/lib64/libnvidia-ml.so.*.*",
+)
+VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
+NODES, MANIFEST = "/etc/fullmesh/nodes.json", "/var/lib/fullmesh/manifest.json"
+COMMAND_SECONDS = 1.5
+GONE = b"\xff" * 4  # a read of a device that does not answer
+SMI = (
+    "index",
+    "ecc.errors.uncorrected.volatile.total",
+    "remapped_rows.failure",
+    "remapped_rows.pending",
+)
+FOLDERS = ("/", "/tmp", "/var", "/dev/shm")  # noqa: S108 (their free space is read, nothing is written)
+LEAST_SHARE, LEAST_BYTES = 0.01, 256 << 20  # of free space: a folder with less than both is full
+USED_SHARE = 0.95  # of a limit of the kernel
+LEAST_MEMORY = 512 << 20
+MOST_OFFSET = 0.5  # seconds
+TIMEX_BYTES, TIME_ERROR = 256, 5  # adjtimex(2)
+TIME_SERVICES = frozenset(("chronyd", "ntpd", "systemd-timesyn", "ptp4l", "phc2sys"))
+NETWORK = re.compile(r"^(?:nfs|cifs|smb|ceph|lustre|gpfs|beegfs|fuse\.|9p$|afs$)")
+UNANSWERED = (errno.ESTALE, errno.EIO, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN)
+MOST_MOUNTS, MOST_DRIFT = 16, 8
+ESCAPED = re.compile(r"\\([0-7]{3})")  # a blank in a path of /proc/mounts
+
+
+class HealthFinding(NamedTuple):
+    """A reason why a node is not fit for jobs."""
+
+    code: str
+    text: str
+    fix: str
+
+
+class NoCheckError(Exception):
+    """A check does not apply to this node, or could not be made. ``skipped`` tells both apart."""
+
+    def __init__(self, why: str, *, skipped: bool = False) -> None:
+        """Save the reason."""
+        super().__init__(why)
+        self.skipped = skipped
+
+
+def read_text(path: str) -> str:
+    """Return a short file, stripped, or ""."""
+    return watch_look.read_proc_bytes(path, 1 << 20).decode("utf-8", "replace").strip()
+
+
+def run_tool(*command: str) -> tuple[int, str]:
+    """Run a program. Its status is -1 if it is missing.
+
+    Raises:
+        NoCheckError: it does not answer in time.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=COMMAND_SECONDS,
+        )
+    except OSError:
+        return -1, ""
+    except subprocess.TimeoutExpired:
+        raise NoCheckError(f"{command[0]} gave no answer in {COMMAND_SECONDS} s") from None
+    return done.returncode, done.stdout[: 1 << 20].decode("utf-8", "replace").strip()
+
+
+# --- GPUs ---------------------------------------------------------------------------------------------
+
+
+def list_nvidia_devices(kind: str) -> list[str]:
+    """Return the PCI devices of NVIDIA of a class, such as GPUs."""
+    return [
+        here
+        for here in sorted(glob.glob(f"{PCI}/*"))
+        if read_text(here + "/vendor") == NVIDIA and read_text(here + "/class").startswith(kind)
+    ]
+
+
+def check_gpus() -> Iterator[HealthFinding]:
+    """Check the GPUs on the bus, their driver and their PCIe links."""
+    gpus = list_nvidia_devices(GPU_CLASS)
+    loaded = read_text(MODULE)
+    if not gpus and not loaded:
+        raise NoCheckError("this node has no NVIDIA GPU", skipped=True)
+    for here in gpus:
+        yield from check_gpu_device(here)
+    wanted = parse_decimal(str((find_own_entry() or {}).get("local_ranks"))) or 0
+    if len(gpus) < wanted:
+        text = f"{len(gpus)} of {wanted} GPUs are on the PCI bus"
+        yield HealthFinding("HC-101", text, "restart the node. If it stays so, check the GPU")
+    installed = {
+        found.group(1)
+        for pattern in LIBRARIES
+        for path in glob.glob(pattern)
+        for found in [VERSION.search(path)]
+        if found
+    }
+    if loaded and installed and loaded not in installed:
+        text = f"driver {loaded} is loaded, and {', '.join(sorted(installed))} is installed"
+        yield HealthFinding("HC-104", text, "restart the node, which loads the installed driver")
+    if list_nvidia_devices(SWITCH_CLASS):
+        name = "nvidia-fabricmanager.service"
+        state = run_tool("systemctl", "is-active", name)[1]
+        if state in ("inactive", "failed", "activating"):
+            text = f"the node has NVSwitches, and {name} is {state}"
+            yield HealthFinding("HC-106", text, f"systemctl restart {name}")
+
+
+def check_gpu_device(here: str) -> Iterator[HealthFinding]:
+    """Check one GPU on the bus."""
+    name = os.path.basename(here)
+    if watch_look.read_proc_bytes(here + "/config", 4) == GONE:
+        text = f"GPU {name} does not answer on the PCI bus"
+        yield HealthFinding("HC-102", text, "restart the node. If it stays so, replace the GPU")
+        return
+    above = os.path.dirname(os.path.realpath(here))
+    width, most, slot = (
+        parse_decimal(read_text(path)) or 0
+        for path in (
+            here + "/current_link_width",
+            here + "/max_link_width",
+            above + "/max_link_width",
+        )
+    )
+    most = min(most, slot) if slot else most
+    if 0 < width < most:
+        text = f"GPU {name} has {width} of {most} PCIe lanes"
+        yield HealthFinding("HC-105", text, "reseat the GPU or its riser, and restart the node")
+
+
+def check_smi() -> Iterator[HealthFinding]:
+    """Check that the driver answers, and the memory errors that it counts."""
+    if not read_text(MODULE):
+        raise NoCheckError("the NVIDIA driver is not loaded", skipped=True)
+    status, text = run_tool(
+        "nvidia-smi", f"--query-gpu={','.join(SMI)}", "--format=csv,noheader,nounits"
+    )
+    first = (text.splitlines() or ["no output"])[0][:150]
+    if status < 0 or "not a valid field" in text:
+        raise NoCheckError("nvidia-smi is missing, or older than these fields", skipped=True)
+    if "version mismatch" in text:
+        yield HealthFinding("HC-104", f"nvidia-smi: {first}", "restart the node")
+        return
+    if status:
+        yield HealthFinding("HC-102", f"nvidia-smi: {first}", "read dmesg, and restart the node")
+    for row in text.splitlines():
+        words = [word.strip() for word in row.split(",")]
+        if len(words) != len(SMI):
+            continue
+        errors = parse_decimal(words[1]) or 0
+        failed = [
+            name
+            for name, value in zip(("failed", "is pending"), words[2:])
+            if value in ("1", "Yes")
+        ]
+        if errors:
+            seen = f"GPU {words[0]} counts {errors} uncorrectable memory errors since its start"
+            yield HealthFinding("HC-103", seen, f"nvidia-smi --gpu-reset -i {words[0]}")
+        if failed:
+            seen = f"GPU {words[0]}: a row remapping of its memory {' and '.join(failed)}"
+            yield HealthFinding("HC-103", seen, "reset the GPU. If it failed, replace the GPU")
+
+
+# --- the network --------------------------------------------------------------------------------------
+
+
+def read_plan() -> dict[str, Any]:
+    """Return the nodes of the plan on this node, or {}."""
+    try:
+        found = parse_tool_json(read_text(NODES) or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def find_own_entry() -> dict[str, Any] | None:
+    """Return this node in the plan, by its host name or an address in one of its interfaces."""
+    nodes = read_plan().get("nodes")
+    known = [one for one in nodes if isinstance(one, dict)] if isinstance(nodes, list) else []
+    name = os.uname()[1]
+    by_name = [one for one in known if name in (one.get("name"), *(one.get("names") or []))]
+    if by_name:
+        return by_name[0]
+    held = {address for _, address in list_addresses()}
+    return next((one for one in known if one.get("address") in held), None)
+
+
+def list_interfaces() -> list[dict[str, Any]]:
+    """Return the interfaces with their addresses from iproute2, or []."""
+    status, text = run_tool("ip", "-j", "address", "show")
+    try:
+        found = parse_tool_json(text) if status == 0 else []
+    except ValueError:
+        return []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def list_addresses() -> list[tuple[str, str]]:
+    """Return the interface of each address of this node."""
+    return [
+        (str(one.get("ifname", "")), str(held.get("local", "")))
+        for one in list_interfaces()
+        for held in one.get("addr_info") or []
+    ]
+
+
+def check_interfaces() -> Iterator[HealthFinding]:
+    """Check the interface of the cluster address, and RDMA on it."""
+    own = find_own_entry()
+    if own is None:
+        raise NoCheckError(f"{NODES} does not name this node", skipped=True)
+    address = str(own.get("address", ""))
+    found = [one for one in list_addresses() if one[1] == address]
+    if not found:
+        text = f"no interface has the cluster address {address}"
+        yield HealthFinding("HC-112", text, "check the network configuration: ip address")
+        return
+    name = found[0][0]
+    if read_text(f"{NET}/{name}/carrier") == "0" or read_text(f"{NET}/{name}/operstate") == "down":
+        text = f"{name} of the cluster address {address} is down, or has no carrier"
+        yield HealthFinding("HC-111", text, f"check the cable and the switch: ip link show {name}")
+    if read_text(f"{NET}/{name}/duplex") == "half":
+        text = f"{name} runs at half duplex"
+        yield HealthFinding("HC-113", text, f"ethtool -s {name} autoneg on, on both ends")
+    for device in sorted(glob.glob(f"{RDMA}/*")):
+        state = read_text(f"{device}/ports/1/state")
+        if os.path.isdir(f"{device}/device/net/{name}") and state and "ACTIVE" not in state:
+            text = f"RDMA device {os.path.basename(device)} on {name} is in state {state}"
+            yield HealthFinding("HC-114", text, "check the cable and the subnet manager: ibstat")
+
+
+# --- limits, clock and disks --------------------------------------------------------------------------
+
+
+def check_limits() -> Iterator[HealthFinding]:
+    """Check that the kernel still has files, threads and memory for a job."""
+    words = read_text("/proc/sys/fs/file-nr").split()
+    threads = read_text("/proc/loadavg").split()[3:4]
+    used = {
+        "open files (fs.file-max)": (words[0:1], words[2:3]),
+        "threads (kernel.threads-max)": (
+            [one.rpartition("/")[2] for one in threads],
+            [read_text("/proc/sys/kernel/threads-max")],
+        ),
+        "threads (kernel.pid_max)": (
+            [one.rpartition("/")[2] for one in threads],
+            [read_text("/proc/sys/kernel/pid_max")],
+        ),
+    }
+    for what, (now, most) in used.items():
+        count, limit = (parse_decimal(one[0]) if one else None for one in (now, most))
+        if count and limit and count > USED_SHARE * limit:
+            text = f"{count} of {limit} {what} are used"
+            yield HealthFinding("HC-121", text, "end the processes that use them, or raise it")
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", read_text("/proc/meminfo"), re.M)
+    if found and int(found.group(1)) << 10 < LEAST_MEMORY:
+        text = f"{int(found.group(1)) >> 10} MiB of memory are available"
+        yield HealthFinding("HC-122", text, "end the processes of earlier jobs: ps aux --sort -rss")
+
+
+def check_clock() -> Iterator[HealthFinding]:
+    """Check that the clock is synchronized, from chrony or the kernel."""
+    fix = "check the time servers: chronyc sources, timedatectl"
+    status, text = run_tool("chronyc", "-n", "-c", "tracking")
+    words = text.split(",")
+    if status == 0 and len(words) > 5:  # noqa: PLR2004 (chronyc(1): the offset is the fifth)
+        try:
+            offset = abs(float(words[4]))
+        except ValueError:
+            raise NoCheckError("chronyc's answer cannot be read") from None
+        if offset > MOST_OFFSET:
+            yield HealthFinding("HC-132", f"the clock is off by {offset:.3f} s (chronyc)", fix)
+        if words[-1] == "Not synchronised":
+            yield HealthFinding("HC-131", "the clock is not synchronized (chronyc)", fix)
+        return
+    paths = glob.glob("/proc/[0-9]*/comm")
+    if not any(read_text(path) in TIME_SERVICES for path in paths):
+        raise NoCheckError("no time service runs here", skipped=True)
+    state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(TIMEX_BYTES))
+    if state == TIME_ERROR:
+        yield HealthFinding("HC-131", "the clock is not synchronized (adjtimex)", fix)
+
+
+def list_mounts() -> list[tuple[str, str, str]]:
+    """Return source, folder and type of every mount."""
+    found = []
+    for line in read_text("/proc/self/mounts").splitlines():
+        words = [
+            ESCAPED.sub(lambda one: chr(int(one.group(1), 8)), word) for word in line.split(" ")
+        ]
+        if len(words) > 2:  # noqa: PLR2004 (source, folder, type)
+            found.append((words[0], words[1], words[2]))
+    return found
+
+
+def list_network_mounts() -> list[tuple[str, str, str]]:
+    """Return the mounts whose server may not answer."""
+    return [one for one in list_mounts() if NETWORK.match(one[2])][:MOST_MOUNTS]
+
+
+def check_disks() -> Iterator[HealthFinding]:
+    """Check free space and write access of the local file systems that every job needs."""
+    mounts = {folder: kind for _, folder, kind in list_mounts()}
+    for folder in FOLDERS:
+        above = folder
+        while above not in mounts and above != "/":
+            above = os.path.dirname(above)
+        if NETWORK.match(mounts.get(above, "")) or not os.path.isdir(folder):
+            continue
+        seen = os.statvfs(folder)
+        free, size = seen.f_bavail * seen.f_frsize, seen.f_blocks * seen.f_frsize
+        if size and free < min(LEAST_SHARE * size, LEAST_BYTES):
+            text = f"{folder} has {free >> 20} MiB left of {size >> 20} MiB"
+            yield HealthFinding("HC-141", text, f"remove files: du -xh {folder} | sort -h | tail")
+        if seen.f_files and seen.f_favail < LEAST_SHARE * seen.f_files:
+            text = f"{folder} has {seen.f_favail} of {seen.f_files} files (inodes) left"
+            yield HealthFinding("HC-141", text, f"remove files below {folder}")
+        if folder != "/" and seen.f_flag & os.ST_RDONLY:
+            text = f"{folder} is mounted read-only"
+            yield HealthFinding("HC-142", text, "read dmesg: a disk error makes it read-only")
+
+
+def check_mount(folder: str, described: str) -> Iterator[HealthFinding]:
+    """Check that the server of a mount answers. If it does not, this process hangs."""
+    try:
+        os.statvfs(folder)
+    except OSError as error:
+        if error.errno in UNANSWERED:
+            text = f"{described} fails: {error.strerror}"
+            yield HealthFinding("HC-143", text, f"mount {folder} again, or check its server")
+
+
+# --- drift --------------------------------------------------------------------------------------------
+
+
+def check_drift() -> Iterator[HealthFinding]:
+    """Compare files, sysctls, addresses and services with the manifest of the last run."""
+    if os.geteuid():
+        raise NoCheckError("only root can read every file of the manifest", skipped=True)
+    try:
+        manifest = parse_tool_json(read_text(MANIFEST) or "null")
+        then = {} if manifest is None else manifest["state"]
+        kinds = {
+            kind: dict(then.get(kind, {})) for kind in ("file", "sysctl", "address", "service")
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise NoCheckError(f"{MANIFEST} cannot be read") from None
+    if manifest is None:
+        raise NoCheckError("this node has no manifest of Fullmesh", skipped=True)
+    units = sorted(name for name in kinds["service"] if isinstance(kinds["service"][name], dict))
+    active = run_tool("systemctl", "is-active", *units)[1].splitlines() if units else []
+    held = {f"{name} {address}" for name, address in list_addresses()}
+    now: dict[str, dict[str, Any]] = {
+        "file": {path: fingerprint.fingerprint_path(path) for path in kinds["file"]},
+        "sysctl": {key: fingerprint.read_sysctl_value(key) for key in kinds["sysctl"]},
+        "address": {one: one.rpartition("/")[0] in held for one in kinds["address"]},
+    }
+    if len(active) == len(units):
+        now["service"] = {
+            name: {**kinds["service"][name], "active": state == "active"}
+            for name, state in zip(units, active)
+        }
+    found = fingerprint.describe_differences({kind: kinds[kind] for kind in now}, now)
+    if found:
+        rest = f", and {len(found) - MOST_DRIFT} more" if len(found) > MOST_DRIFT else ""
+        text = "the node differs from its manifest: " + "; ".join(found[:MOST_DRIFT]) + rest
+        yield HealthFinding("HC-151", text, "./fullmesh apply -i INVENTORY on the controller")

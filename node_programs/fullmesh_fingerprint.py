@@ -1,0 +1,1 @@
+../module_utils/fullmesh/facts/fingerprint.py

@@ -1,0 +1,574 @@
+"""`fullmesh-check`: every finding is made by its fault, nothing makes it hang, and it costs next to nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fullmesh_check
+import fullmesh_check_links as check_links
+import fullmesh_check_node as check_node
+import fullmesh_fingerprint as fingerprint
+import pytest
+from fullmesh_check_node import HealthFinding
+
+from fullmesh.codes import NODE_CODES
+from fullmesh.settings import ROOT
+
+PROGRAMS = ROOT / "node_programs"
+FUSE = ROOT / "tests/support/stalled_files.py"
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs namespaces of its own")
+
+
+def codes(found: Iterable[HealthFinding]) -> list[str]:
+    return [one.code for one in found]
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node of files, and programs that can be replaced."""
+    for name in ("PCI", "NET", "RDMA"):
+        monkeypatch.setattr(check_node, name, str(tmp_path / name))
+    for name in ("MODULE", "NODES", "MANIFEST"):
+        monkeypatch.setattr(check_node, name, str(tmp_path / name))
+    monkeypatch.setattr(check_node, "LIBRARIES", (str(tmp_path / "lib*.so.*.*"),))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
+    return tmp_path
+
+
+def put(folder: Path, **files: str) -> None:
+    """Write files, with their folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def program(node: Path, name: str, script: str) -> None:
+    """Replace a program of the node."""
+    (node / name).write_text(f"#!/bin/sh\n{script}\n")
+    (node / name).chmod(0o755)
+
+
+def plan(node: Path, ranks: int = 1, **more: Any) -> None:
+    """Write the plan, in which this machine is the first node."""
+    nodes = [
+        {"name": os.uname().nodename, "address": "127.0.0.1", "names": [], "local_ranks": ranks},
+        *more.pop("peers", []),
+    ]
+    put(node, NODES=json.dumps({"nodes": nodes, **more}))
+
+
+def gpu(node: Path, number: int = 1, config: bytes = b"\xde\x10\x30\x23", **more: str) -> None:
+    """Put a GPU on the bus, behind a port of its own."""
+    here = node / f"devices/port{number}/0000:0{number}:00.0"
+    files = {"vendor": "0x10de", "class": "0x030200", "current_link_width": "16"}
+    put(here, **{**files, "max_link_width": "16", **more})
+    put(here.parent, max_link_width="16")
+    (here / "config").write_bytes(config)
+    (node / "PCI").mkdir(exist_ok=True)
+    (node / "PCI" / here.name).symlink_to(here)
+
+
+# --- GPUs ---------------------------------------------------------------------------------------------
+
+
+def test_a_node_without_a_gpu_has_nothing_to_check(node: Path) -> None:
+    for check in (check_node.check_gpus, check_node.check_smi):
+        assert fullmesh_check.run_check(check)["state"] == "skipped"
+
+
+def test_healthy_gpus_give_nothing(node: Path) -> None:
+    gpu(node, 1)
+    gpu(node, 2)
+    put(node, MODULE="550.54.15\n", **{"libnvidia-ml.so.550.54.15": ""})
+    plan(node, ranks=2)
+    assert codes(check_node.check_gpus()) == []
+    program(node, "nvidia-smi", "echo '0, 0, No, No'; echo '1, [N/A], [N/A], [N/A]'")
+    assert codes(check_node.check_smi()) == []
+
+
+GPU_FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "a GPU that is missing": ("HC-101", lambda node: plan(node, ranks=2)),
+    "a GPU that fell off the bus": ("HC-102", lambda node: gpu(node, 2, config=b"\xff" * 64)),
+    "another driver is installed": ("HC-104", lambda node: put(node, MODULE="535.183.01")),
+    "fewer lanes": ("HC-105", lambda node: gpu(node, 2, current_link_width="8")),
+}
+
+
+@pytest.mark.parametrize("name", GPU_FAULTS)
+def test_a_fault_of_a_gpu(name: str, node: Path) -> None:
+    code, fault = GPU_FAULTS[name]
+    gpu(node)
+    put(node, MODULE="550.54.15", **{"libnvidia-ml.so.550.54.15": ""})
+    fault(node)
+    assert codes(check_node.check_gpus()) == [code]
+
+
+def test_a_slot_with_fewer_lanes_than_the_gpu_is_no_fault(node: Path) -> None:
+    gpu(node, current_link_width="8")
+    put(node / "devices/port1", max_link_width="8")
+    assert codes(check_node.check_gpus()) == []
+
+
+def test_switches_need_the_fabric_manager(node: Path) -> None:
+    gpu(node)
+    put(node / "PCI/0000:09:00.0", vendor="0x10de", **{"class": "0x068000"})
+    for state, wanted in (("active", []), ("failed", ["HC-106"]), ("inactive", ["HC-106"])):
+        program(node, "systemctl", f"echo {state}")
+        assert codes(check_node.check_gpus()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("script", "wanted"),
+    [
+        ("echo '0, 3, No, No'", ["HC-103"]),
+        ("echo '0, 0, Yes, No'", ["HC-103"]),
+        ("echo '0, 0, No, Yes'; echo '1, 0, No, No'", ["HC-103"]),
+        ("echo 'Unable to determine the device handle for GPU 0000:3B:00.0'; exit 255", ["HC-102"]),
+        ("echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18", ["HC-104"]),
+        ("echo 'Field \"remapped_rows.failure\" is not a valid field to query.'; exit 2", None),
+        ("exec sleep 60", None),
+    ],
+)
+def test_the_drivers_answer(script: str, wanted: list[str] | None, node: Path) -> None:
+    put(node, MODULE="550.54.15")
+    program(node, "nvidia-smi", script)
+    found = fullmesh_check.run_check(check_node.check_smi)
+    if wanted is None:
+        assert found["state"] == ("unknown" if "sleep" in script else "skipped")
+    else:
+        assert [one["code"] for one in found["findings"]] == wanted
+
+
+# --- the interface ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    [
+        ({"carrier": "1", "operstate": "up", "duplex": "full"}, []),
+        ({"carrier": "0", "operstate": "up"}, ["HC-111"]),
+        ({"carrier": "", "operstate": "down"}, ["HC-111"]),
+        ({"carrier": "1", "operstate": "up", "duplex": "half"}, ["HC-113"]),
+    ],
+)
+def test_the_interface_of_the_cluster_address(
+    files: dict[str, str], wanted: list[str], node: Path
+) -> None:
+    plan(node)
+    put(node / "NET/lo", **files)
+    assert codes(check_node.check_interfaces()) == wanted
+
+
+def test_a_cluster_address_that_is_gone(node: Path) -> None:
+    own = {"name": os.uname().nodename, "address": "192.0.2.7", "names": []}
+    put(node, NODES=json.dumps({"nodes": [own]}))
+    assert codes(check_node.check_interfaces()) == ["HC-112"]
+    for text in ("", "{", "[]", '{"nodes": 7}', '{"nodes": [{"name": "other"}]}'):
+        put(node, NODES=text)
+        assert fullmesh_check.run_check(check_node.check_interfaces)["state"] == "skipped"
+
+
+def test_rdma_on_another_interface_is_not_the_jobs(node: Path) -> None:
+    plan(node)
+    for name, held, state in (("mlx5_0", "lo", "4: ACTIVE"), ("mlx5_1", "eth7", "1: DOWN")):
+        put(node / f"RDMA/{name}/ports/1", state=state)
+        (node / f"RDMA/{name}/device/net/{held}").mkdir(parents=True)
+    assert codes(check_node.check_interfaces()) == []
+    put(node / "RDMA/mlx5_0/ports/1", state="2: INIT")
+    assert codes(check_node.check_interfaces()) == ["HC-114"]
+
+
+# --- limits, clock, disks -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "wanted"),
+    [
+        ("/proc/none", "", []),
+        ("/proc/sys/fs/file-nr", "9900 0 10000", ["HC-121"]),
+        ("/proc/sys/kernel/threads-max", "100", ["HC-121"]),
+        ("/proc/sys/kernel/pid_max", "100", ["HC-121"]),
+        ("/proc/meminfo", "MemTotal: 99 kB\nMemAvailable: 90000 kB", ["HC-122"]),
+        ("/proc/meminfo", "damaged", []),
+        ("/proc/sys/fs/file-nr", "", []),
+    ],
+)
+def test_limits_of_the_kernel(
+    path: str, text: str, wanted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {
+        "/proc/sys/fs/file-nr": "1000 0 10000",
+        "/proc/loadavg": "0.1 0.1 0.1 2/99 7",
+        "/proc/sys/kernel/threads-max": "1000",
+        "/proc/sys/kernel/pid_max": "1000",
+        "/proc/meminfo": "MemAvailable: 9000000 kB",
+        path: text,
+    }
+    monkeypatch.setattr(check_node, "read_text", told.__getitem__)
+    assert codes(check_node.check_limits()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("A9FEA97B,169.254.169.123,4,1.7,0.000012,0,0,0,0,0,0,0,0,Normal", []),
+        ("A9FEA97B,169.254.169.123,4,1.7,-3600.5,0,0,0,0,0,0,0,0,Normal", ["HC-132"]),
+        ("7F7F0101,,0,0,0.0,0,0,0,0,0,0,0,0,Not synchronised", ["HC-131"]),
+    ],
+)
+def test_the_clock_by_chrony(answer: str, wanted: list[str], node: Path) -> None:
+    program(node, "chronyc", f"echo '{answer}'")
+    assert codes(check_node.check_clock()) == wanted
+
+
+def test_the_clock_by_the_kernel(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(node, "chronyc", "echo '506 Cannot talk to daemon'; exit 1")
+    monkeypatch.setattr(check_node, "TIME_SERVICES", frozenset())
+    assert fullmesh_check.run_check(check_node.check_clock)["state"] == "skipped"
+    monkeypatch.setattr(
+        check_node, "TIME_SERVICES", frozenset([Path("/proc/self/comm").read_text().strip()])
+    )
+    synchronized = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(256)) != 5
+    assert codes(check_node.check_clock()) == ([] if synchronized else ["HC-131"])
+    monkeypatch.setattr(check_node, "TIME_ERROR", 0 if synchronized else 5)
+    assert codes(check_node.check_clock()) == ["HC-131"]
+
+
+IN_NAMESPACE = f"""
+import sys; sys.path.insert(0, {str(PROGRAMS)!r})
+import fullmesh_check_node as node
+node.FOLDERS = (sys.argv[1],)
+print(*(one.code for one in node.check_disks()))
+"""
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("options", "fill", "wanted"),
+    [
+        ("size=4m", "true", ""),
+        ("size=4m", "head -c 8m /dev/zero > {}/big || true", "HC-141"),
+        (
+            "size=4m,nr_inodes=50",
+            "for i in $(seq 60); do touch {}/$i 2>/dev/null || true; done",
+            "HC-141",
+        ),
+        ("size=4m", "mount -o remount,ro {}", "HC-142"),
+    ],
+)
+def test_file_systems(options: str, fill: str, wanted: str, tmp_path: Path) -> None:
+    """Real ones, in a mount namespace."""
+    script = f"mount -t tmpfs -o {options} none {tmp_path} && {fill.format(tmp_path)}; "
+    call = f'exec {sys.executable} -c "$0" {tmp_path}'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script + call, IN_NAMESPACE],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == wanted
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.EACCES])
+def test_a_mount_whose_server_answers_with_an_error(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(folder: str) -> None:
+        raise OSError(number, os.strerror(number), folder)
+
+    monkeypatch.setattr(os, "statvfs", fails)
+    wanted = [] if number == errno.EACCES else ["HC-143"]
+    assert codes(check_node.check_mount("/data", "mount /data (nfs4, n1:/data)")) == wanted
+
+
+# --- drift --------------------------------------------------------------------------------------------
+
+
+@as_root
+def test_drift_from_the_manifest(node: Path) -> None:
+    assert fullmesh_check.run_check(check_node.check_drift)["state"] == "skipped"
+    put(node, file="as configured")
+    program(node, "systemctl", "echo active")
+    state = {
+        "file": {str(node / "file"): fingerprint.fingerprint_path(str(node / "file"))},
+        "sysctl": {"kernel.ostype": "Linux"},
+        "address": {"lo 127.0.0.1/8": True},
+        "service": {"chronyd": {"active": True, "enabled": True}},
+        "package": {"chrony": "4.3"},
+    }
+    put(node, MANIFEST=json.dumps({"state": state}))
+    assert codes(check_node.check_drift()) == []
+    faults: dict[str, dict[str, Any]] = {
+        "file": {str(node / "file"): "absent"},
+        "sysctl": {"kernel.ostype": "Plan 9"},
+        "address": {"lo 192.0.2.1/24": True},
+        "service": {"chronyd": {"active": False, "enabled": True}},
+    }
+    for kind, held in faults.items():
+        put(node, MANIFEST=json.dumps({"state": {**state, kind: held}}))
+        (found,) = check_node.check_drift()
+        assert found.code == "HC-151"
+        assert f"{kind} {next(iter(held))}" in found.text
+    for text in ("{", "[]", "7", '{"state": 7}', '{"state": {"file": 7}}'):
+        put(node, MANIFEST=text)
+        assert fullmesh_check.run_check(check_node.check_drift)["state"] == "unknown"
+
+
+# --- links --------------------------------------------------------------------------------------------
+
+
+def test_slurms_lists_of_hosts() -> None:
+    cases = {
+        "n1": ["n1"],
+        "n[1-3]": ["n1", "n2", "n3"],
+        "n[08-10,12],m1": ["n08", "n09", "n10", "n12", "m1"],
+        "r[1-2]n[1-2].c": ["r1n1.c", "r1n2.c", "r2n1.c", "r2n2.c"],
+        "": [],
+        "n[": ["n"],
+    }
+    assert {text: check_links.expand_host_list(text) for text in cases} == cases
+    assert len(check_links.expand_host_list("n[1-99999999]")) == check_links.MOST_PEERS
+
+
+def test_the_peers_are_of_the_file_the_job_or_the_plan(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fullmesh_check.run_check(lambda: check_links.check_links(""))["state"] == "skipped"
+    peers = [
+        {"name": f"n{at}", "address": f"198.51.100.{at}", "names": [f"host{at}"]} for at in (2, 3)
+    ]
+    plan(node, peers=peers)
+    assert [one.address for one in check_links.list_peers("")] == ["198.51.100.2", "198.51.100.3"]
+    monkeypatch.setenv("SLURM_JOB_NODELIST", f"{os.uname().nodename},host3")
+    assert [one.address for one in check_links.list_peers("")] == ["198.51.100.3"]
+    put(node, hosts="# mine\nn2 slots=8\n\n198.51.100.9\n")
+    found = check_links.list_peers(str(node / "hosts"))
+    assert [one.address for one in found] == ["198.51.100.2", "198.51.100.9"]
+    assert (
+        fullmesh_check.run_check(lambda: check_links.check_links(str(node / "none")))["state"]
+        == "unknown"
+    )
+
+
+NETWORK = """
+set -e
+ip link set lo up; ip link add wa type veth peer name wb
+unshare --net sleep 60 >/dev/null & peer=$!; trap "kill $peer" EXIT
+while [ "$(readlink /proc/$peer/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
+ip link set wb netns $peer; ip address add 10.9.9.1/24 dev wa; ip link set wa up
+in_peer() { nsenter --net=/proc/$peer/ns/net "$@"; }
+in_peer ip link set lo up; in_peer ip address add 10.9.9.2/24 dev wb; in_peer ip link set wb up
+FAULT
+"$@"
+"""
+CHECK = f"""
+import json, sys; sys.path.insert(0, {str(PROGRAMS)!r})
+import fullmesh_check_node as node, fullmesh_check_links as links
+node.NODES = sys.argv[1]
+print(json.dumps([one for one in links.check_links("")]))
+"""
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("fault", "wanted", "words"),
+    [
+        ("true", [], ""),
+        ("in_peer ip link set wb down", ["HC-161"], "n2 (10.9.9.2:54095): "),
+        ("in_peer ip address del 10.9.9.2/24 dev wb", ["HC-161"], "n2 (10.9.9.2:54095): "),
+        ("in_peer ip route add blackhole 10.9.9.1", ["HC-161"], "no answer"),
+        ("in_peer ip link set wb mtu 1400", ["HC-162"], "packets of 1500 bytes are lost"),
+    ],
+    ids=["healthy", "no link", "peer is off", "no way back", "MTU"],
+)
+def test_real_links(fault: str, wanted: list[str], words: str, tmp_path: Path) -> None:
+    """Two network namespaces with a cable."""
+    if "nft" in fault:
+        rule = (
+            "add table ip f; add chain ip f i { type filter hook input priority 0; policy drop; }"
+        )
+        fault = f"echo '{rule}' | in_peer nft -f -"
+    own = {"name": "n1", "address": "10.9.9.1", "names": []}
+    peer = {"name": "n2", "address": "10.9.9.2", "names": []}
+    ports = {"first": 50000, "last": 54095}
+    put(tmp_path, plan=json.dumps({"nodes": [own, peer], "data_ports": ports}))
+    script = NETWORK.replace("FAULT", fault)
+    done = subprocess.run(
+        [
+            "unshare",
+            "--net",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            sys.executable,
+            "-c",
+            CHECK,
+            tmp_path / "plan",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    found = json.loads(done.stdout)
+    assert [code for code, *_ in found] == wanted, found
+    assert words in "".join(text for _, text, _ in found)
+
+
+def test_more_unreachable_peers_are_counted(monkeypatch: pytest.MonkeyPatch, node: Path) -> None:
+    peers = [{"name": f"n{at}", "address": f"127.9.0.{at}", "names": []} for at in range(2, 14)]
+    plan(node, peers=peers)
+    failed = {one["address"]: "no answer" for one in peers}
+    monkeypatch.setattr(check_links, "connect_all", lambda *_: failed)
+    found = list(check_links.check_links(""))
+    assert codes(found) == ["HC-161"] * 9
+    assert found[-1].text == "4 more of 12 peers could not be reached"
+
+
+def test_loopback_answers_with_both_sizes() -> None:
+    if check_links.open_echo_socket(socket.AF_INET) is None:
+        pytest.skip("this account may not send echo requests")
+    assert check_links.echo_all(["127.0.0.1"]) == {"127.0.0.1": {"small", "large"}}
+
+
+# --- the program --------------------------------------------------------------------------------------
+
+
+def nothing() -> Iterator[HealthFinding]:
+    yield from ()
+
+
+def broken() -> Iterator[HealthFinding]:
+    yield HealthFinding("HC-102", "a GPU\x1b[2J is gone", "look")
+
+
+def sleeping() -> Iterator[HealthFinding]:
+    time.sleep(60)
+    yield from ()
+
+
+def computing() -> Iterator[HealthFinding]:
+    while True:
+        pass
+
+
+def raising() -> Iterator[HealthFinding]:
+    raise KeyError("surprise")
+
+
+def killed() -> Iterator[HealthFinding]:
+    os._exit(9)
+
+
+def with_a_child() -> Iterator[HealthFinding]:
+    subprocess.run(["sleep", "777.7"], check=True)
+    yield from ()
+
+
+@pytest.mark.parametrize(
+    ("checks", "status", "words"),
+    [
+        ([nothing], 0, "is fit for jobs (check0)"),
+        ([nothing, broken], 1, "is not fit for jobs: [HC-102] a GPU?[2J is gone. Fix: look"),
+        ([broken, sleeping], 1, "[HC-102]"),
+        ([nothing, sleeping], 2, "could not be checked: check1: no result in"),
+        ([with_a_child], 2, "no result in"),
+        ([computing], 2, "check0: "),
+        ([raising], 2, "KeyError: 'surprise'"),
+        ([killed], 2, "it ended without a result"),
+    ],
+)
+def test_the_verdict_and_its_deadline(
+    checks: list[Any],
+    status: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    named = {f"check{at}": one for at, one in enumerate(checks)}
+    monkeypatch.setattr(fullmesh_check, "list_checks", lambda *_: named)
+    monkeypatch.setattr(fullmesh_check, "measure_age", lambda: 0.85)
+    begun = time.monotonic()
+    assert fullmesh_check.main([]) == status
+    assert time.monotonic() - begun < 1.6
+    said = capsys.readouterr().out
+    assert words in said
+    assert said.count("\n") == 1
+    assert fullmesh_check.main(["--json"]) == status
+    document = json.loads(capsys.readouterr().out)
+    assert document["fit"] is {0: True, 1: False, 2: None}[status]
+    assert document["checks"].keys() == named.keys()
+    assert subprocess.run(["pgrep", "-f", "sleep 777.7"], check=False).returncode == 1
+
+
+HANGS = f"""
+import subprocess, sys, time; sys.path.insert(0, {str(PROGRAMS)!r})
+import fullmesh_check
+sys.exit(fullmesh_check.main(["--json"]))
+"""
+
+
+@as_root
+def test_a_mount_that_hangs_is_named_in_two_seconds(tmp_path: Path) -> None:
+    """A real one (FUSE), whose daemon is stopped."""
+    if not os.path.exists("/dev/fuse"):
+        pytest.skip("no /dev/fuse")
+    script = (
+        f"{sys.executable} {FUSE} {tmp_path} & fuse=$!; "
+        f"for i in $(seq 50); do grep -q '{tmp_path} ' /proc/mounts && break; sleep 0.1; done; "
+        f'kill -STOP $fuse; {sys.executable} -c "$0"; status=$?; kill -KILL $fuse; exit $status'
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, HANGS],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    document = json.loads(done.stdout)
+    (name,) = (one for one in document["checks"] if one.startswith(f"mount {tmp_path} (fuse"))
+    assert document["checks"][name]["findings"][0]["code"] == "HC-143", document
+    assert done.returncode == 1
+    assert document["seconds"] < 2.0
+
+
+def test_a_program_that_the_kernel_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = fullmesh_check.hang_calls.ThreadCall(7, "D", "nv_open_device", "openat", (0,) * 6)
+    monkeypatch.setattr(fullmesh_check.hang_calls, "read_thread_call", lambda _: call)
+    found = fullmesh_check.describe_unfinished("nvidia-smi", 7, 1.8)
+    assert (found["state"], found["findings"][0]["code"]) == ("failed", "HC-107")
+    assert "(nvidia-smi, in openat (nv_open_device))" in found["findings"][0]["text"]
+
+
+def test_a_run_costs_at_most_two_seconds_and_one_of_the_cpu() -> None:
+    """As the node starts it. Other processes of this machine may delay it."""
+    script = [sys.executable, "-B", "-E", "-s", "-S", str(PROGRAMS / "fullmesh_check.py")]
+    done = subprocess.run(
+        [*script, "node", "links", "--json"], stdout=subprocess.PIPE, check=False, timeout=30
+    )
+    document = json.loads(done.stdout)
+    assert document["cpu_seconds"] < 1
+    assert document["seconds"] < 2
+    assert document["levels"] == ["node", "links"]
+    done = subprocess.run([*script, "burn"], stderr=subprocess.PIPE, check=False, timeout=30)
+    assert done.returncode == 2
+    assert b"unknown level: burn" in done.stderr
+
+
+def test_every_code_of_the_check_has_a_meaning() -> None:
+    said = {code for code in NODE_CODES if code.startswith("HC-")}
+    texts = "".join(path.read_text() for path in PROGRAMS.glob("fullmesh_check*.py"))
+    assert said == {code for code in said if f'"{code}"' in texts}
+    assert all(part[:3].isdigit() and f"HC-{part[:3]}" in said for part in texts.split('"HC-')[1:])
