@@ -152,7 +152,7 @@ def checksum(data: bytes) -> int:
     """Return the internet checksum (RFC 1071)."""
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     total = (total >> 16) + (total & 0xFFFF)
-    return ~(total + (total >> 16)) & 0xFFFF
+    return int(~(total + (total >> 16)) & 0xFFFF)
 
 
 def build_echo(family: int, size: int, token: bytes) -> bytes:
