@@ -25,7 +25,7 @@ DESCRIPTION = "Set up PyTorch-distributed clusters, check them, and find out why
 USAGE_EXIT = "wrong usage, or the environment does not allow it"
 NEXT_RELEASE = "0.4"  # old spellings work until then
 NARROWEST, WIDEST = 40, 100  # columns of a help text
-INDENT = 15
+INDENT = 18
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,16 @@ VERBS = {
         ok="the run passed",
         problem="the run failed, or is worse than the other one",
         usage="wrong usage, or the run does not exist",
+    ),
+    "support-bundle": _describe_verb(
+        REPORT,
+        "fullmesh.verbs.support",
+        "Pack the last runs and logs for a bug report, without names, addresses and secrets",
+        "support-bundle --dry-run",
+        "support-bundle -i inventory/mine rank0.log",
+        ok="the bundle is complete",
+        problem="the bundle lacks a file that could not be read",
+        usage="wrong usage, or there is nothing to pack",
     ),
     "test": _describe_verb(
         DEVELOP,

@@ -21,7 +21,7 @@ OK, PROBLEM, USAGE = 0, 1, 2
 HELP = ("-h", "--help")
 
 # The verbs of an installed package, which has no roles, no playbooks and no tools for developers.
-ALONE = ("completion", "explain", "explain-log", "help", "report", "version")
+ALONE = ("completion", "explain", "explain-log", "help", "report", "support-bundle", "version")
 CODES = {
     "CL-101": "a system package is missing, and Fullmesh cannot install it here",
     "CL-102": "apt-get failed",
@@ -48,6 +48,8 @@ CODES = {
     "CL-124": "The deadline on the command line is not above 0",
     "CL-125": "The verb does not exist",
     "CL-126": "`--json` is combined with an option that prints Ansible's own output",
+    "CL-127": "A file with the name of the support bundle already exists",
+    "CL-128": "The support bundle cannot be made",
     "CL-190": "the documentation cannot be built without Sphinx",
     "CL-191": "more runs than can be compared",
 }

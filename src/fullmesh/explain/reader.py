@@ -29,6 +29,7 @@ LONGEST_LINE = 1 << 16  # a longer one is searched in pieces
 CONTEXT = 4096  # earlier characters that a pattern may match
 AHEAD = 1024  # characters of a cut line that stay visible after the cut
 MOST_FILES = 4096
+BUNDLE_CONTENTS = "contents.json"  # of a support bundle, whose other members are no logs
 WINDOW = 3000  # characters of a line on either side of a needle that a regex sees
 PEEKED = 256  # bytes; a record has its marks in them
 OPENINGS = (b"{", b"\x80")
@@ -130,6 +131,8 @@ def _list_log_members(name: str, path: Path) -> list[tuple[str, Source]]:
         return [(name, exc)]
     except (OSError, ValueError):
         inside = []  # opening it again reports the reason
+    if any(one.info.filename == BUNDLE_CONTENTS for one in inside):  # a support bundle
+        inside = [one for one in inside if one.info.filename.endswith(".log")]
     return [(f"{name}/{one.info.filename}", one) for one in inside] or [(name, path)]
 
 

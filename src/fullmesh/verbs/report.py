@@ -27,7 +27,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "run",
         nargs="*",
-        help="runs/<time> or a result.json. With two, the second is shown and compared with the first",
+        help="runs/<time>, a result.json or a support bundle. Of two, the second is shown and compared with the first",
     )
     parser.add_argument(
         "--against",
@@ -62,13 +62,38 @@ def list_runs() -> list[Path]:
 
 
 def find_result(name: str | None) -> Path | None:
-    """Return the result that the user means, or None."""
+    """Return the result that the user means, or None.
+
+    Raises:
+        ValueError: it is a support bundle that cannot be read.
+    """
     if name is None:
         runs = list_runs()
         return runs[-1] if runs else None
     path = Path(name)
+    if path.suffix == ".zip" and path.is_file():
+        return unpack_bundle_results(path)
     path = path / "result.json" if path.is_dir() else path
     return path if path.is_file() else None
+
+
+def unpack_bundle_results(path: Path) -> Path | None:
+    """Unpack the results of a support bundle into a folder next to it, and return the newest one.
+
+    Raises:
+        ValueError: the bundle is damaged, or the folder cannot be written.
+    """
+    from fullmesh.support import archive  # noqa: PLC0415 (see above)
+
+    newest = None
+    for run, data in archive.read_bundle_results(path).items():
+        newest = path.with_suffix("") / run / "result.json"
+        try:
+            newest.parent.mkdir(parents=True, exist_ok=True)
+            newest.write_bytes(data)
+        except OSError as error:
+            raise ValueError(f"[CL-114] {newest} cannot be written: {error.strerror}") from None
+    return newest
 
 
 def find_previous_run(path: Path) -> Path | None:
@@ -157,17 +182,18 @@ def resolve_runs(args: argparse.Namespace) -> tuple[str | None, str | None]:
 
 def run_report(args: argparse.Namespace) -> int:
     """``fullmesh report``."""
+    other = None
     try:
         name, against = resolve_runs(args)
+        path = find_result(name)
+        if path is None:
+            return report_missing_run(name or str(RUNS))
+        if against is not None:
+            other = find_previous_run(path) if against == PREVIOUS else find_result(against)
     except ValueError as error:
         print_error(f"fullmesh: {error}")
         return USAGE
-    path = find_result(name)
-    if path is None:
-        return report_missing_run(name or str(RUNS))
-    other = None
     if against is not None:
-        other = find_previous_run(path) if against == PREVIOUS else find_result(against)
         if other is None and against == PREVIOUS:
             return report_first_run(path)
         if other is None:

@@ -1,0 +1,1 @@
+"""Pack a support bundle: collect what a run left, replace identities, and write one archive."""
