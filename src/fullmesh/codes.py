@@ -46,6 +46,8 @@ OWNERS = {
     "WA": ("fullmesh.verbs.watch", "watch"),
     "HG": ("", "jobs that hang (explain-log of records)"),
     "LG": ("", "causes in logs (explain-log)"),
+    "MF": ("", "the manifest"),
+    "HC": ("", "the check of a node (fullmesh-check)"),
 }
 # raised on nodes, which do not have this package
 NODE_CODES = {
@@ -88,7 +90,7 @@ def collect_codes() -> dict[str, str]:
     return dict(sorted(result.items()))
 
 
-PREFIXES = frozenset({*OWNERS, "HC", "MF"})
+PREFIXES = frozenset(OWNERS)
 
 
 def render_codes_page() -> str:
@@ -99,9 +101,7 @@ def render_codes_page() -> str:
         "",
         "The message of an error has the value that was seen and the next step. The README of the role has more.",
     ]
-    titles = {prefix: title for prefix, (_module, title) in OWNERS.items()}
-    titles |= {"MF": "the manifest", "HC": "the check of a node (fullmesh-check)"}
-    for prefix, title in titles.items():
+    for prefix, (_module, title) in OWNERS.items():
         own = {code: text for code, text in codes.items() if code.startswith(prefix)}
         lines += ["", f"## {prefix}: {title}", "", "| code | meaning |", "|---|---|"]
         lines += [f"| {code} | {text} |" for code, text in own.items()]

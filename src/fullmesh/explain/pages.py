@@ -16,6 +16,7 @@ READMES = {
     "LB": "docs/lab.md",
     "PL": "inventory/prod",
     "UN": "docs/architecture.md",
+    "HC": "docs/check.md",
     "MF": "docs/architecture.md",
 }
 
@@ -45,11 +46,10 @@ def find_table_rows(path: Path, code: str) -> list[str]:
 def explain_code(code: str, meaning: str, titles: dict[str, tuple[str, str]]) -> str:
     """Explain a code that is not a cause, for the terminal."""
     readme = find_code_readme(code, titles)
-    owner = "the manifest" if code.startswith("MF") else titles[code[:2]][1]
     lines = [
         f"{code}: {meaning}",
         "",
-        f"Owner: {owner}",
+        f"Owner: {titles[code[:2]][1]}",
         *find_table_rows(ROOT / readme, code),
         f"More: {readme}",
     ]
