@@ -17,11 +17,12 @@ from pathlib import Path
 import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
-from fullmesh.causes.logs import ExplainOptions, Severity
+from fullmesh.causes.logs import ExplainOptions, LogFinding, Severity
 from fullmesh.explain.judge import Tally, judge_logs
 from fullmesh.explain.reader import split_blocks
 
-THREADS = Path(__file__).resolve().parents[1] / "unit/data/threads/threads.yml"
+DATA = Path(__file__).resolve().parents[1] / "unit/data/threads"
+THREADS, HEALTHY = DATA / "threads.yml", DATA / "healthy.yml"
 RIGHT, SYMPTOM, WRONG, SILENT = "right", "symptom", "wrong", "silent"
 # what a thread ended with -> the codes whose page names it
 CAUSES: dict[str, tuple[str, ...]] = {
@@ -30,6 +31,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "deepspeed-login": ("LG-686",),
     "deepspeed-pdsh": ("LG-695",),
     "different-collectives": ("LG-416", "LG-417"),
+    "disk": ("LG-505",),
     "dmabuf": ("LG-427",),
     "driver": ("LG-510",),
     "driver-reboot": ("LG-513",),
@@ -40,10 +42,15 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "environment": ("LG-311",),
     "etcd": (),
     "fabric-manager": ("LG-512",),
+    "gid-index": ("LG-736", "LG-737"),
     "gloo-device": ("LG-118",),
     "gpu-hardware": ("LG-506",),
+    "gpu-hidden": ("LG-521",),
+    "gpu-memory": ("LG-509",),
     "gpu-too-new": ("LG-514",),
+    "graph-file": ("LG-447",),
     "hidden-gpus": ("LG-441",),
+    "imex": ("LG-445",),
     "interface": ("LG-101", "LG-108", "LG-410", "LG-424"),
     "ipc-namespaces": ("LG-731",),
     "launcher-argument": ("LG-323",),
@@ -51,19 +58,23 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "link-flaps": ("LG-443",),
     "loopback": ("LG-106", "LG-109"),
     "master-address": ("LG-202", "LG-205"),
+    "master-pod": (),
     "memlock": ("LG-413",),
     "memory": ("LG-305", "LG-501"),
     "mpi-daemons": ("LG-728",),
     "mpi-slots": ("LG-733",),
+    "mpi-ssh": ("LG-328", "LG-728"),
     "name": ("LG-109", "LG-206"),
     "nccl-setting": (),
     "nccl-versions": ("LG-406", "LG-423"),
     "network-plugin": ("LG-440",),
+    "nixl-ucx": ("LG-735", "LG-738"),
     "no-interface": ("LG-108", "LG-406"),
     "no-peer-access": ("LG-520",),
     "nodes-alone": ("LG-315", "LG-326"),
     "nofile": ("LG-504",),
     "nvlink-sharp": ("LG-432",),
+    "nvshmem-nics": ("LG-737",),
     "peermem": ("LG-727",),
     "plugins-differ": ("LG-438",),
     "pmi": ("LG-732",),
@@ -72,22 +83,27 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "proxy": ("LG-317",),
     "rank-missing": ("LG-201", "LG-302", "LG-611"),
     "ray-address": ("LG-684",),
+    "ray-head-loopback": ("LG-601",),
     "ray-version": ("LG-604",),
-    "rdma": ("LG-412",),
+    "rdma": ("LG-412", "LG-737"),
+    "rdma-absent": ("LG-530", "LG-736"),
     "rdma-device": ("LG-439",),
     "rdma-mtu": ("LG-444",),
     "same-gpu": ("LG-411",),
     "security-group": ("LG-419", "LG-426"),
     "shm": ("LG-306", "LG-414"),
+    "slow-preparation": ("LG-454",),
     "slow-rank": ("LG-212",),
     "slurm-busy": ("LG-734",),
+    "slurm-gres": ("LG-522",),
     "slurm-step": ("LG-734",),
     "stale-ranks": ("LG-316",),
     "sysv-memory": ("LG-518",),
     "too-few-gpus": ("LG-312",),
+    "too-many-peers": ("LG-446",),
     "two-nccl": ("LG-428",),
     "unused-parameters": ("LG-324",),
-    "vllm-gpus": ("LG-684", "LG-697"),
+    "vllm-gpus": ("LG-607", "LG-684", "LG-697"),
 }
 
 
@@ -131,12 +147,22 @@ def read() -> list[Thread]:
     ]
 
 
-def answer(thread: Thread) -> Answer:
-    """Ask explain-log."""
+def read_healthy() -> dict[str, list[str]]:
+    """The logs of jobs that worked: name -> lines."""
+    return {row["name"]: row["lines"] for row in yaml.safe_load(HEALTHY.read_text("utf-8"))}
+
+
+def find_heads(lines: Sequence[str]) -> list[LogFinding]:
+    """Ask explain-log about a log."""
     tally = Tally(ExplainOptions())
-    for block in split_blocks(iter(["\n".join(thread.lines) + "\n"])):
+    for block in split_blocks(iter(["\n".join(lines) + "\n"])):
         tally.take("log", block)
-    heads = judge_logs(tally).heads
+    return judge_logs(tally).heads
+
+
+def answer(thread: Thread) -> Answer:
+    """Ask explain-log about a thread."""
+    heads = find_heads(thread.lines)
     codes = CAUSES[thread.cause]
     wrong = tuple(
         h.code for h in heads if h.cause.severity is Severity.CAUSE and h.code not in codes

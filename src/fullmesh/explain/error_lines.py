@@ -227,7 +227,8 @@ PROGRESS = re.compile(
 
 READY = re.compile(
     r"Init COMPLETE|Connected all (?:rings|trees)|Application startup complete|Uvicorn running on|Ray runtime started"
-    r"|ready to roll|Avg bus bandwidth|Out of bounds values : 0 OK|All distributed processes registered"
+    r"|ready to roll|Started container |Avg bus bandwidth"
+    r"|Out of bounds values : 0 OK|All distributed processes registered"
 )
 
 

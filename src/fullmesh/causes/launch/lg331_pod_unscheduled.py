@@ -14,26 +14,47 @@ selector, taints and volumes. Use gang scheduling so that all pods of a job star
 
 from __future__ import annotations
 
-from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from collections.abc import Iterator
 
-CAUSE = LogCause(
-    "LG-331",
-    __doc__,
-    looks=(
-        (
-            "Warning  FailedScheduling  default-scheduler  0/4 nodes are available: 4 "
-            "Insufficient nvidia.com/gpu."
-        ),
-    ),
-    patterns=(
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import Fact, LogCause, LogEvidence, LogFinding, Pattern, RecordedLog
+
+SHOWN = tuple(
+    Fact("pod waits", pattern)
+    for pattern in (
         Pattern(
             "nodes are available: ", r"(?P<detail>\d{1,6}/\d{1,6} nodes are available: [^.]{1,80})"
         ),
         Pattern("MountVolume.SetUp failed", r"(?P<detail>MountVolume\.SetUp failed for volume)"),
         Pattern("FailedCreatePodSandBox", r"(?P<detail>Failed ?CreatePodSandBox)"),
-    ),
+    )
+)
+DONE = Fact("pod waits, in the end", Pattern("Started container"))
+
+
+def find_waiting_pod(evidence: LogEvidence) -> Iterator[LogFinding]:
+    """Find a pod that waits, unless the same log shows that a container started."""
+    known = evidence.facts
+    done = {line.file for _, line in known.of(DONE.name)}
+    found = [(values[0], line) for values, line in known.of(SHOWN[0].name) if line.file not in done]
+    if found:
+        yield CAUSE.make_finding({"detail": found[0][0]}, [line for _, line in found])
+
+
+CAUSE = LogCause(
+    "LG-331",
+    __doc__,
+    find=find_waiting_pod,
+    facts=(*SHOWN, DONE),
     explains=(Explains(("LG-201", "LG-302")),),
-    survivable=True,
     weight=86,
+    recorded=(
+        RecordedLog(
+            "a pod without a node",
+            (
+                "Warning  FailedScheduling  default-scheduler  0/4 nodes are available: 4 "
+                "Insufficient nvidia.com/gpu."
+            ),
+        ),
+    ),
 )

@@ -14,24 +14,45 @@ the node cannot reach the registry.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import Fact, LogCause, LogEvidence, LogFinding, Pattern, RecordedLog
+
+SHOWN = tuple(
+    Fact("image missing", pattern)
+    for pattern in (
+        Pattern("ailed to pull image", r"(?P<detail>[Ff]ailed to pull image \S{1,120})"),
+        Pattern("ErrImagePull", r"(?P<detail>ErrImagePull)"),
+        Pattern("ImagePullBackOff", r"(?P<detail>ImagePullBackOff)"),
+    )
+)
+DONE = Fact("image missing, in the end", Pattern("uccessfully pulled image"))
+
+
+def find_missing_image(evidence: LogEvidence) -> Iterator[LogFinding]:
+    """Find an image that was not pulled, unless the same log shows that it was."""
+    known = evidence.facts
+    done = {line.file for _, line in known.of(DONE.name)}
+    found = [(values[0], line) for values, line in known.of(SHOWN[0].name) if line.file not in done]
+    if found:
+        yield CAUSE.make_finding({"detail": found[0][0]}, [line for _, line in found])
+
 
 CAUSE = LogCause(
     "LG-332",
     __doc__,
-    looks=(
-        (
-            'Warning  Failed  kubelet  Failed to pull image "registry.example/train:1": rpc '
-            "error: code = NotFound"
+    find=find_missing_image,
+    facts=(*SHOWN, DONE),
+    explains=(Explains(("LG-201", "LG-302")),),
+    weight=86,
+    recorded=(
+        RecordedLog(
+            "an image that does not exist",
+            (
+                'Warning  Failed  kubelet  Failed to pull image "registry.example/train:1": rpc '
+                "error: code = NotFound"
+            ),
         ),
     ),
-    patterns=(
-        Pattern("ailed to pull image", r"(?P<detail>[Ff]ailed to pull image \S{1,120})"),
-        Pattern("ErrImagePull", r"(?P<detail>ErrImagePull)"),
-        Pattern("ImagePullBackOff", r"(?P<detail>ImagePullBackOff)"),
-    ),
-    explains=(Explains(("LG-201", "LG-302")),),
-    survivable=True,
-    weight=86,
 )

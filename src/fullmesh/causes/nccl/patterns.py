@@ -60,7 +60,11 @@ LATE = Fact(
 def build_connect_patterns(words: str) -> tuple[Pattern, ...]:
     """Return the patterns of a connection that failed with *words*, as NCCL 2.10 to 2.32 write it."""
     return (
-        Pattern("onnect to ", rf"[Cc]onnect to {ADDRESS} returned (?:\d+\()?{words}\)?"),
+        # the first of NCCL's 34 attempts prove nothing
+        Pattern(
+            "onnect to ",
+            rf"[Cc]onnect to {ADDRESS} returned (?:\d+\()?{words}\)?(?!\)?, retrying \(\d/)",
+        ),
         Pattern("onnect to ", rf"[Cc]onnect to {ADDRESS} failed ?: {words}"),
         Pattern(
             "error retry count",

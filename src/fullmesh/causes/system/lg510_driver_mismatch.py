@@ -51,5 +51,6 @@ CAUSE = LogCause(
         ),
     ),
     explains=(Explains(("LG-201", "LG-210")),),
+    survivable=True,
     weight=91,
 )
