@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 
@@ -26,7 +27,7 @@ EXPORTED = {
 }
 # Nodes have an older Python than the controller, and one project has one oldest Python.
 NODES = "tests/support/requirements-nodes"
-COMPILE = "pip compile --quiet --no-config --universal --generate-hashes --no-header"
+COMPILE = "pip compile --quiet --no-config --universal --generate-hashes --no-header --no-annotate"
 
 
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -64,4 +65,11 @@ def write_lock_files(_args: argparse.Namespace) -> int:
         code = subprocess.run(["uv", *words], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
         if code.returncode:
             return 1
+    for path in (ROOT / name for name in (*EXPORTED, f"{NODES}.txt")):
+        path.write_text(join_hash_lines(path.read_text()))
     return 0
+
+
+def join_hash_lines(lock: str) -> str:
+    """Return a lock with one line for each package, so that a diff shows packages and not hashes."""
+    return re.sub(r" \\\n\s+--hash", " --hash", lock)

@@ -308,7 +308,10 @@ def test_a_torch_version_without_cuda_lock() -> None:
     faults = run(gpus(8), ubuntu1=(gpus(8),), made=derived({"torch_runtime_version": "1.0.0"}))
     assert codes(faults) == ["PR-116", "PR-116"]
     assert "torch 1.0.0 has no lock for CUDA" in faults[0]
-    assert "(2.10.0-cuda12.8, 2.13.0-cuda13.0, 2.7.1-cuda12.6)" in faults[0]
+    assert (
+        "(2.10.0-cuda12.8, 2.13.0-cuda13.0, 2.14.1-cuda13.0, 2.15.0-cuda13.2, 2.7.1-cuda12.6)"
+        in faults[0]
+    )
     assert "nvidia_driver_manage" not in faults[0]
 
 

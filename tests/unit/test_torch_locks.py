@@ -61,7 +61,41 @@ def test_a_short_marker_equals_the_long_one(python: str, served: list[str]) -> N
     short = torch_locks.render_lock_entries(RESOLVED, served)
     for machine in served:
         before = wheel_locks.filter_lock_lines(RESOLVED, python, machine)
-        assert wheel_locks.filter_lock_lines(short, python, machine) == before
+        after = wheel_locks.filter_lock_lines(short, python, machine)
+        assert [line.split() for line in after] == [line.split() for line in before]
+
+
+def test_a_lock_has_one_line_for_each_package() -> None:
+    lines = torch_locks.render_lock_entries(RESOLVED).splitlines()
+    assert all("==" in line and " --hash=sha256:" in line for line in lines)
+    assert len({line.split()[0] for line in lines}) == len(lines)
+
+
+def test_a_torch_without_an_old_python_is_resolved_from_a_newer_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = []
+
+    def resolve(_wanted: object, _index: str, python: str) -> str:
+        tried.append(python)
+        if python == "3.10":
+            raise torch_locks.TorchLockError("(>=3.10) does not satisfy Python>=3.11")
+        return RESOLVED
+
+    monkeypatch.setattr(torch_locks, "resolve_from_python", resolve)
+    assert torch_locks.resolve_requirements(["torch==2.15.0"], "") == RESOLVED
+    assert tried == ["3.10", "3.11"]
+
+
+def test_another_error_of_the_resolution_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def resolve(_wanted: object, _index: str, _python: str) -> str:
+        raise torch_locks.TorchLockError("no network")
+
+    monkeypatch.setattr(torch_locks, "resolve_from_python", resolve)
+    with pytest.raises(torch_locks.TorchLockError, match="no network"):
+        torch_locks.resolve_requirements(["torch==2.15.0"], "")
 
 
 def test_a_cpu_build_is_recognized_by_missing_packages() -> None:

@@ -201,8 +201,10 @@ def test_every_committed_lock_states_its_target(path: Path) -> None:
         str(held)
         == {
             "torch-2.13.0-cpu": "CPython 3.11, 3.12 on x86_64",
-            "torch-2.13.0-cuda13.0": "CPython 3.10, 3.11, 3.12, 3.13 on x86_64, aarch64",
-            "torch-2.10.0-cuda12.8": "CPython 3.10, 3.11, 3.12, 3.13 on x86_64",
+            "torch-2.15.0-cuda13.2": "CPython 3.11, 3.12, 3.13, 3.14 on x86_64, aarch64",
+            "torch-2.14.1-cuda13.0": "CPython 3.10, 3.11, 3.12, 3.13, 3.14 on x86_64, aarch64",
+            "torch-2.13.0-cuda13.0": "CPython 3.10, 3.11, 3.12, 3.13, 3.14 on x86_64, aarch64",
+            "torch-2.10.0-cuda12.8": "CPython 3.10, 3.11, 3.12, 3.13, 3.14 on x86_64",
             "torch-2.7.1-cuda12.6": "CPython 3.10, 3.11, 3.12, 3.13 on x86_64",
         }[path.stem]
     )

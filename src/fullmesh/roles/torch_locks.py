@@ -23,10 +23,16 @@ from fullmesh.roles import torch_runtime
 from fullmesh.settings import ROOT
 
 FILES = ROOT / "roles/torch_runtime/files"
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 MACHINES = ("x86_64", "aarch64")
 # torch, accelerator: builds on PyPI itself. PyTorch's own index has more.
-COMMITTED = (("2.13.0", "cuda13.0"), ("2.10.0", "cuda12.8"), ("2.7.1", "cuda12.6"))
+COMMITTED = (
+    ("2.13.0", "cuda13.0"),  # the default of the role and of the command line
+    ("2.15.0", "cuda13.2"),
+    ("2.14.1", "cuda13.0"),
+    ("2.10.0", "cuda12.8"),
+    ("2.7.1", "cuda12.6"),
+)
 # Packages that every training script needs. With pip, nodes need no ensurepip.
 COMPANIONS = ("numpy", "pip")
 SECONDS = 600.0
@@ -68,7 +74,18 @@ def build_index_options(index: str) -> list[str]:
     return ["--extra-index-url", index, "--index-strategy", "unsafe-best-match"] if index else []
 
 
-def resolve_requirements(wanted: Sequence[str], index: str, python: str) -> str:
+def resolve_requirements(wanted: Sequence[str], index: str) -> str:
+    """Resolve for Linux from the oldest possible Python on, because a new torch supports only newer ones."""
+    for python in PYTHONS[:-1]:
+        try:
+            return resolve_from_python(wanted, index, python)
+        except TorchLockError as error:
+            if "does not satisfy Python" not in str(error):
+                raise
+    return resolve_from_python(wanted, index, PYTHONS[-1])
+
+
+def resolve_from_python(wanted: Sequence[str], index: str, python: str) -> str:
     """Run uv's universal resolution from *python* on, for Linux, with the hashes of every file."""
     with tempfile.TemporaryDirectory() as folder:
         lines = "\n".join(f"{one} ; sys_platform == 'linux'" for one in wanted)
@@ -114,7 +131,7 @@ def shorten_marker(marker: str, served: Sequence[str]) -> str | None:
 
 
 def render_lock_entries(text: str, served: Sequence[str] = MACHINES) -> str:
-    """Render the lock's entries with short markers, and the hashes below as pip-compile does."""
+    """Render one line for each package, with a short marker and all hashes, so that a diff shows packages."""
     found = []
     for line in parse_logical_lines(text):
         pin, *hashes = line.split(" --hash=")
@@ -122,7 +139,7 @@ def render_lock_entries(text: str, served: Sequence[str] = MACHINES) -> str:
         kept = shorten_marker(marker, served)
         if kept is not None:
             head = f"{name} ; {kept}" if kept else name
-            found.append(" \\\n    --hash=".join([head, *(one.strip() for one in hashes)]))
+            found.append(" --hash=".join([head, *(one.strip() for one in hashes)]))
     return "\n".join(found)
 
 
@@ -180,7 +197,7 @@ def build_torch_lock(
     except ValueError:
         raise TorchLockError("the accelerator is unknown. Write cpu, cuda13.0 or rocm6.4") from None
     text = resolve_requirements(
-        [f"torch=={torch}", *COMPANIONS, *limit_companions(torch, more)], index, PYTHONS[0]
+        [f"torch=={torch}", *COMPANIONS, *limit_companions(torch, more)], index
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "torch.txt"
@@ -195,8 +212,10 @@ def build_torch_lock(
     machines = [m for m in MACHINES if any(m == one[1] for one in served)]
     pythons = [p for p in PYTHONS if machines and all((p, m) in served for m in machines)]
     if not pythons:
+        builds = {find_target_accelerator(text, t) for t in itertools.product(PYTHONS, MACHINES)}
         raise TorchLockError(
-            f"no Python of {', '.join(PYTHONS)} has wheels for all packages for {accelerator}"
+            f"no Python of {', '.join(PYTHONS)} has wheels for all packages for {accelerator}. "
+            f"This torch is built for {', '.join(sorted(builds))}"
         )
     head = [
         f"# torch {torch} for {accelerator}, resolved by uv with the hashes of every file of these versions.",
