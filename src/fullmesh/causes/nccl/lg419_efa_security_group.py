@@ -28,6 +28,10 @@ CAUSE = LogCause(
     ),
     patterns=(
         Pattern("nresponsive receiver"),
+        Pattern(
+            "address into address vector",
+            r"NET/OFI .{0,40}insert remote address into address vector",
+        ),
         Pattern("4126", r"NET/OFI.{0,200}\b4126\b"),
     ),
     weight=90,
