@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_PEERS, SHOWN = 1024, 8
-ANSWER_SECONDS, RESEND_SECONDS = 1.4, 0.4
+ANSWER_SECONDS, RESEND_SECONDS = 1.2, 0.4
 SSH_PORT = 22  # of a cluster without a plan
 CONNECTED = (0, errno.ECONNREFUSED)  # the peer's kernel answers
 ECHO: dict[int, tuple[int, int]] = {
@@ -39,6 +39,7 @@ PROBE: dict[int, tuple[int, int, int, int]] = {
     socket.AF_INET: (0, 10, 3, 14),
     socket.AF_INET6: (41, 23, 3, 24),
 }
+UNKNOWN = "unknown"  # the address of a host that has none
 SMALL, TOKEN = 56, 16
 RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -97,7 +98,10 @@ def list_peers(hosts: str) -> list[JobPeer]:
             addresses[str(name)] = str(one.get("address", ""))
     own = {address for _, address in check_node.list_addresses()} | {""}
     found = [JobPeer(name, addresses.get(name) or find_address(name)) for name in names]
-    return [one for one in dict.fromkeys(found) if one.address not in own][:MOST_PEERS]
+    peers = [one for one in dict.fromkeys(found) if one.address not in own][:MOST_PEERS]
+    if not peers:
+        raise NoCheckError("the job has no other node", skipped=True)
+    return peers
 
 
 def find_address(name: str) -> str:
@@ -107,26 +111,26 @@ def find_address(name: str) -> str:
     try:
         return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError:
-        return name if re.fullmatch(r"[0-9.]+", name) else "unknown"
+        return name if re.fullmatch(r"[0-9.]+", name) else UNKNOWN
 
 
 # --- connections --------------------------------------------------------------------------------------
 
 
-def connect_all(peers: list[JobPeer], port: int) -> dict[str, str]:
+def connect_all(addresses: list[str], port: int) -> dict[str, str]:
     """Return why peers could not be reached: address -> reason."""
     failed: dict[str, str] = {}
     pending: dict[int, tuple[socket.socket, str]] = {}
     poll = select.poll()
     with contextlib.ExitStack() as stack:
-        for address in dict.fromkeys(one.address for one in peers):
+        for address in addresses:
             try:
                 family = sockets.find_address_family(address)
                 one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
                 one.setblocking(False)
                 status = one.connect_ex((address, port))
             except OSError as error:
-                failed[address] = "its name has no address" if address == "unknown" else str(error)
+                failed[address] = "its name has no address" if address == UNKNOWN else str(error)
                 continue
             if status == errno.EINPROGRESS:
                 pending[one.fileno()] = (one, address)
@@ -233,31 +237,34 @@ def exchange_echoes(echo: socket.socket, family: int, addresses: list[str]) -> d
     return found
 
 
-# --- the check ----------------------------------------------------------------------------------------
+# --- the checks ---------------------------------------------------------------------------------------
 
 
-def check_links(hosts: str) -> Iterator[HealthFinding]:
-    """Check the links to the peers of the job."""
-    peers = list_peers(hosts)
-    if not peers:
-        raise NoCheckError("the job has no other node", skipped=True)
+def check_connections(hosts: str) -> Iterator[HealthFinding]:
+    """Check that every peer of the job answers a connection."""
+    names = {one.address: one.name for one in list_peers(hosts)}
     ports = check_node.read_plan().get("data_ports")
     planned = parse_decimal(str(ports.get("last", ""))) if isinstance(ports, dict) else None
     port = planned or SSH_PORT
-    failed = connect_all(peers, port)
-    names = {one.address: one.name for one in peers}
+    failed = connect_all(list(names), port)
+    fix = "./fullmesh diagnose -i INVENTORY on the controller"
     for address, why in list(failed.items())[:SHOWN]:
         text = f"{names[address]} ({sockets.format_endpoint(address, port)}): {why}"
-        yield HealthFinding("HC-161", text, "./fullmesh diagnose -i INVENTORY on the controller")
+        yield HealthFinding("HC-161", text, fix)
     if len(failed) > SHOWN:
-        text = f"{len(failed) - SHOWN} more of {len(peers)} peers could not be reached"
-        yield HealthFinding("HC-161", text, "./fullmesh diagnose -i INVENTORY on the controller")
-    echoes = echo_all([address for address in names if address not in failed])
-    lost = [address for address, came in echoes.items() if came == {"small"}]
+        text = f"{len(failed) - SHOWN} more of {len(names)} peers could not be reached"
+        yield HealthFinding("HC-161", text, fix)
+
+
+def check_packets(hosts: str) -> Iterator[HealthFinding]:
+    """Check that packets of the largest size arrive at every peer that answers small ones."""
+    names = {one.address: one.name for one in list_peers(hosts) if one.address != UNKNOWN}
+    came = echo_all(list(names))
+    if not any(came.values()):
+        raise NoCheckError("no peer answers echo requests", skipped=True)
+    lost = [address for address, sizes in came.items() if sizes == {"small"}]
     for address in lost[:SHOWN]:
-        text = f"{names[address]} ({address}): packets of {find_path_size(address)} bytes are lost"
-        yield HealthFinding(
-            "HC-162",
-            f"{text}, and small ones arrive",
-            "make the MTU of both nodes and the switch equal",
-        )
+        size = find_path_size(address)
+        text = f"{names[address]} ({address}): packets of {size} bytes are lost, small ones arrive"
+        fix = "make the MTU of both nodes and the switch equal"
+        yield HealthFinding("HC-162", text, fix)

@@ -7,6 +7,7 @@ Each function is one check. It runs in a process of its own, which may hang. It 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import glob
@@ -32,7 +33,7 @@ LIBRARIES = (
 )
 VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
 NODES, MANIFEST = "/etc/fullmesh/nodes.json", "/var/lib/fullmesh/manifest.json"
-COMMAND_SECONDS = 1.5
+COMMAND_SECONDS = 1.3
 GONE = b"\xff" * 4  # a read of a device that does not answer
 SMI = (
     "index",
@@ -306,12 +307,22 @@ def check_clock() -> Iterator[HealthFinding]:
         if words[-1] == "Not synchronised":
             yield HealthFinding("HC-131", "the clock is not synchronized (chronyc)", fix)
         return
-    paths = glob.glob("/proc/[0-9]*/comm")
-    if not any(read_text(path) in TIME_SERVICES for path in paths):
+    if not has_time_service():
         raise NoCheckError("no time service runs here", skipped=True)
     state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(TIMEX_BYTES))
     if state == TIME_ERROR:
         yield HealthFinding("HC-131", "the clock is not synchronized (adjtimex)", fix)
+
+
+def has_time_service() -> bool:
+    """Return whether a time service runs here. One in a container has its own PID namespace and another clock."""
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        if read_text(path) in TIME_SERVICES:
+            with contextlib.suppress(OSError):
+                own = os.readlink("/proc/self/ns/pid")
+                if os.readlink(os.path.dirname(path) + "/ns/pid") == own:
+                    return True
+    return False
 
 
 def list_mounts() -> list[tuple[str, str, str]]:
