@@ -82,7 +82,7 @@ FAMILY: PackageFamily = {
     "needed": [],
     "kept": [],
 }
-UBUNTU, DEBIAN, EL9, EL10 = "Ubuntu_24", "Debian_12", "RedHat_9", "RedHat_10"
+UBUNTU, DEBIAN, EL9, EL10 = "Ubuntu", "Debian", "RedHat_9", "RedHat_10"
 
 
 def recorded(name: str) -> SmiReport:

@@ -60,8 +60,8 @@ SUPPORTED: Mapping[str, Sequence[str]] = {
     "RedHat": ("9", "10"),
     "Rocky": ("9", "10"),
     "AlmaLinux": ("9", "10"),
-    "Ubuntu": ("22", "24"),
-    "Debian": ("12",),
+    "Ubuntu": ("22", "24", "26"),
+    "Debian": ("12", "13"),
 }
 # EL 9's Python. ansible-core 2.19 supports 3.8 and newer on managed nodes (its porting guide).
 LOWEST_PYTHON = (3, 9)
