@@ -111,6 +111,20 @@ def test_the_fix_for_a_new_torch_is_a_lock_for_the_driver() -> None:
     assert "torch for CUDA 11 with your own lock (./fullmesh torch-lock creates one" in found.fix
 
 
+def test_a_known_defect_is_a_warning_with_its_nodes_and_source() -> None:
+    seen = cluster()
+    assert list(software.rule_known_defects(seen)) == []
+    for name in seen.plan["nodes"]:
+        seen.facts(name)["versions"] |= {"torch": "2.7.0+cu128", "torch_nccl": "2.26.2"}
+    (found,) = software.rule_known_defects(seen)
+    assert (found.code, found.severity) == ("VC-119", WARNING)
+    assert (found.seen, found.expected) == ("2.7.0+cu128", "2.7.1 or newer")
+    assert "pytorch/pytorch#153960" in found.cause
+    assert all(name in found.cause for name in seen.plan["nodes"])
+    seen.facts("el1")["versions"]["torch_nccl"] = "2.25.1"
+    assert [one.node for one in software.rule_known_defects(seen)][1:] == ["el1"]
+
+
 def test_the_two_nccls_are_compared_within_a_node() -> None:
     seen = cluster()
     system = seen.nodes["el1"]["node"]["nccl"]["version"]

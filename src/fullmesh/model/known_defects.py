@@ -36,6 +36,20 @@ class KnownDefect:
 
 KNOWN_DEFECTS = (
     KnownDefect(
+        "torch",
+        "2.7.0",
+        "2.7.1",
+        "NCCL can hang at random if init_process_group gets a device_id",
+        "pytorch/pytorch#153960",
+    ),
+    KnownDefect(
+        "vLLM",
+        "0.11.1",
+        "0.11.2",
+        "pipeline parallelism over several nodes with Ray fails",
+        "release notes of 0.11.2, ray-project/ray#58026",
+    ),
+    KnownDefect(
         "NCCL",
         "2.29.2",
         "2.29.3",
