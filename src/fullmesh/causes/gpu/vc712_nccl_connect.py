@@ -2,8 +2,7 @@
 
 Some of NCCL's own connections (TCP sockets on ephemeral ports, or RDMA) failed.
 
-**Prove:** ./fullmesh diagnose -i INVENTORY (or run the job with NCCL_DEBUG=INFO
-NCCL_DEBUG_SUBSYS=INIT,NET)
+**Prove:** run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET
 
 **Fix:** Correct the link that ./fullmesh diagnose -i INVENTORY names, or the NIC that NCCL names.
 """
