@@ -24,11 +24,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-import fullmesh_check_links as check_links
 import fullmesh_check_node as check_node
-import fullmesh_hang_calls as hang_calls
-import fullmesh_hang_wait as hang_wait
-import fullmesh_watch_look as watch_look
 from fullmesh_check_node import HealthFinding, NoCheckError
 
 if TYPE_CHECKING:
@@ -41,6 +37,7 @@ FIT, UNFIT, UNCHECKED = 0, 1, 2
 SCHEMA = 1
 DEADLINE = 1.7  # seconds for all checks, of the 2 that a run may take
 LEAST_SECONDS = 0.5  # for the checks, if Python itself started slowly
+REPORT_SECONDS = 0.2  # that a check of the links keeps for its result
 CPU_SECONDS = 1  # of one check
 MOST_ANSWER = 1 << 16
 LEVELS = ("node", "links")
@@ -80,6 +77,8 @@ def start_check(name: str, check: HealthCheck) -> StartedCheck:
     try:
         os.setsid()
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection for each peer
         data = json.dumps(run_check(check)).encode()[:MOST_ANSWER]
         os.write(writer, data)
     finally:
@@ -88,6 +87,10 @@ def start_check(name: str, check: HealthCheck) -> StartedCheck:
 
 def describe_unfinished(name: str, pid: int, seconds: float) -> dict[str, Any]:
     """Return the result of a check that has not ended: the server of a mount hangs, or the time was too short."""
+    # only needed here, and slow to import
+    import fullmesh_hang_calls as hang_calls  # noqa: PLC0415
+    import fullmesh_hang_wait as hang_wait  # noqa: PLC0415
+
     call = hang_calls.read_thread_call(pid)
     wait = hang_wait.WaitFinder(None).find_wait(pid)
     where = f", in {call.name} ({call.wchan})" if call.name else ""
@@ -116,22 +119,20 @@ def read_result(data: bytes) -> dict[str, Any]:
 
 def measure_age() -> float:
     """Return the seconds since the start of this process, with those that Python needed (proc_pid_stat(5))."""
-    words = watch_look.read_proc_bytes("/proc/self/stat").rpartition(b")")[2].split()
+    words = check_node.read_bytes("/proc/self/stat").rpartition(b")")[2].split()
     started = int(words[19]) / os.sysconf("SC_CLK_TCK")
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
 
 
-def run_checks(checks: Mapping[str, HealthCheck], seconds: float) -> dict[str, dict[str, Any]]:
+def run_checks(checks: Mapping[str, HealthCheck], end: float) -> dict[str, dict[str, Any]]:
     """Run all checks at the same time, and return when all have ended or the time is over."""
     begun = time.monotonic()
     started = {one.pipe: one for one in (start_check(*item) for item in checks.items())}
     data = dict.fromkeys(started, b"")
     results: dict[str, dict[str, Any]] = {}
     left = dict(started)
-    while left and time.monotonic() - begun < seconds:
-        ready, _, _ = select.select(
-            list(left), [], [], max(0.0, begun + seconds - time.monotonic())
-        )
+    while left and time.monotonic() < end:
+        ready, _, _ = select.select(list(left), [], [], max(0.0, end - time.monotonic()))
         for pipe in ready:
             block = os.read(pipe, MOST_ANSWER)
             data[pipe] += block
@@ -150,8 +151,8 @@ def run_checks(checks: Mapping[str, HealthCheck], seconds: float) -> dict[str, d
     return {name: results[name] for name in checks}
 
 
-def list_checks(levels: Iterable[str], hosts: str) -> dict[str, HealthCheck]:
-    """Return the checks of some levels by name."""
+def list_checks(levels: Iterable[str], hosts: str, end: float) -> dict[str, HealthCheck]:
+    """Return the checks of some levels by name. *end*: the time until which answers of peers count."""
     found: dict[str, HealthCheck] = {}
     if "node" in levels:
         found = {
@@ -167,8 +168,10 @@ def list_checks(levels: Iterable[str], hosts: str) -> dict[str, HealthCheck]:
             name = f"mount {folder} ({kind}, {source})"
             found[name] = partial(check_node.check_mount, folder, name)
     if "links" in levels:
-        found["connections"] = partial(check_links.check_connections, hosts)
-        found["packets"] = partial(check_links.check_packets, hosts)
+        import fullmesh_check_links as check_links  # noqa: PLC0415 (slow to import)
+
+        found["connections"] = partial(check_links.check_connections, hosts, end)
+        found["packets"] = partial(check_links.check_packets, hosts, end)
     return found
 
 
@@ -209,9 +212,9 @@ def main(argv: list[str]) -> int:
     if set(levels) - set(LEVELS):
         parser.error(f"unknown level: {', '.join(sorted(set(levels) - set(LEVELS)))}")
     node = os.uname()[1]
-    results = run_checks(
-        list_checks(levels, args.hosts), max(LEAST_SECONDS, DEADLINE - measure_age())
-    )
+    seconds = max(LEAST_SECONDS, DEADLINE - measure_age())
+    end = time.monotonic() + seconds
+    results = run_checks(list_checks(levels, args.hosts, end - REPORT_SECONDS), end)
     status = judge_results(results)
     line = describe_results(node, results, status)
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_PEERS, SHOWN = 1024, 8
-ANSWER_SECONDS, RESEND_SECONDS = 1.2, 0.4
+RESEND_SECONDS = 0.3
 SSH_PORT = 22  # of a cluster without a plan
 CONNECTED = (0, errno.ECONNREFUSED)  # the peer's kernel answers
 ECHO: dict[int, tuple[int, int]] = {
@@ -117,36 +117,48 @@ def find_address(name: str) -> str:
 # --- connections --------------------------------------------------------------------------------------
 
 
-def connect_all(addresses: list[str], port: int) -> dict[str, str]:
-    """Return why peers could not be reached: address -> reason."""
-    failed: dict[str, str] = {}
+def start_connection(stack: contextlib.ExitStack, address: str, port: int) -> socket.socket:
+    """Start a connection. Its outcome is in SO_ERROR once it can be written.
+
+    Raises:
+        OSError: the kernel refuses it at once, for example without a route.
+    """
+    family = sockets.find_address_family(address)
+    one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+    one.setblocking(False)
+    status = one.connect_ex((address, port))
+    if status not in (errno.EINPROGRESS, *CONNECTED):
+        raise OSError(status, os.strerror(status))
+    return one
+
+
+def connect_all(addresses: list[str], port: int, end: float) -> dict[str, str]:
+    """Return why peers could not be reached: address -> reason. A lost packet is made up by a further attempt."""
+    waiting = dict.fromkeys(addresses, "no answer")
+    failed = {UNKNOWN: "its name has no address"} if waiting.pop(UNKNOWN, None) else {}
     pending: dict[int, tuple[socket.socket, str]] = {}
-    poll = select.poll()
+    poll, retry = select.poll(), 0.0
     with contextlib.ExitStack() as stack:
-        for address in addresses:
-            try:
-                family = sockets.find_address_family(address)
-                one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-                one.setblocking(False)
-                status = one.connect_ex((address, port))
-            except OSError as error:
-                failed[address] = "its name has no address" if address == UNKNOWN else str(error)
-                continue
-            if status == errno.EINPROGRESS:
-                pending[one.fileno()] = (one, address)
-                poll.register(one, select.POLLOUT)
-            elif status not in CONNECTED:
-                failed[address] = os.strerror(status)
-        end = time.monotonic() + ANSWER_SECONDS
-        while pending and time.monotonic() < end:
-            for number, _ in poll.poll(max(1, 1000 * (end - time.monotonic()))):
+        while waiting and time.monotonic() < end:
+            for address in list(waiting) if time.monotonic() >= retry else ():
+                try:
+                    one = start_connection(stack, address, port)
+                    pending[one.fileno()] = (one, address)
+                    poll.register(one, select.POLLOUT)
+                except OSError as error:
+                    if error.errno == errno.EMFILE:
+                        raise NoCheckError("too few open files for all peers") from None
+                    failed[address] = error.strerror or str(error)
+                    del waiting[address]
+            retry = max(retry, time.monotonic() + RESEND_SECONDS) if pending else end
+            pause = min(end, retry) - time.monotonic()
+            for number, _ in poll.poll(max(1, 1000 * pause)):
                 one, address = pending.pop(number)
                 poll.unregister(number)
                 status = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                if status not in CONNECTED:
+                if waiting.pop(address, "") and status not in CONNECTED:
                     failed[address] = os.strerror(status)
-        failed.update(dict.fromkeys((one[1] for one in pending.values()), "no answer"))
-    return failed
+    return {**failed, **waiting}
 
 
 # --- echo requests ------------------------------------------------------------------------------------
@@ -194,7 +206,7 @@ def find_path_size(address: str) -> int:
         return 0
 
 
-def echo_all(addresses: list[str]) -> dict[str, set[str]]:
+def echo_all(addresses: list[str], end: float) -> dict[str, set[str]]:
     """Send a small and a large echo request to each address, and return which came back."""
     found: dict[str, set[str]] = {}
     for family in (socket.AF_INET, socket.AF_INET6):
@@ -203,11 +215,13 @@ def echo_all(addresses: list[str]) -> dict[str, set[str]]:
         if echo is None:
             continue
         with echo:
-            found.update(exchange_echoes(echo, family, own))
+            found.update(exchange_echoes(echo, family, own, end))
     return found
 
 
-def exchange_echoes(echo: socket.socket, family: int, addresses: list[str]) -> dict[str, set[str]]:
+def exchange_echoes(
+    echo: socket.socket, family: int, addresses: list[str], end: float
+) -> dict[str, set[str]]:
     """Exchange echo requests over one socket. Lost ones are sent again."""
     waits: dict[bytes, tuple[str, str, bytes]] = {}
     for address in addresses:
@@ -217,7 +231,7 @@ def exchange_echoes(echo: socket.socket, family: int, addresses: list[str]) -> d
                 token = os.urandom(TOKEN)
                 waits[token] = (address, name, build_echo(family, size, token))
     found: dict[str, set[str]] = {address: set() for address in addresses}
-    end, resend = time.monotonic() + ANSWER_SECONDS, 0.0
+    resend = 0.0
     while waits and time.monotonic() < end:
         if time.monotonic() >= resend:
             resend = time.monotonic() + RESEND_SECONDS
@@ -240,13 +254,13 @@ def exchange_echoes(echo: socket.socket, family: int, addresses: list[str]) -> d
 # --- the checks ---------------------------------------------------------------------------------------
 
 
-def check_connections(hosts: str) -> Iterator[HealthFinding]:
+def check_connections(hosts: str, end: float) -> Iterator[HealthFinding]:
     """Check that every peer of the job answers a connection."""
     names = {one.address: one.name for one in list_peers(hosts)}
     ports = check_node.read_plan().get("data_ports")
     planned = parse_decimal(str(ports.get("last", ""))) if isinstance(ports, dict) else None
     port = planned or SSH_PORT
-    failed = connect_all(list(names), port)
+    failed = connect_all(list(names), port, end)
     fix = "./fullmesh diagnose -i INVENTORY on the controller"
     for address, why in list(failed.items())[:SHOWN]:
         text = f"{names[address]} ({sockets.format_endpoint(address, port)}): {why}"
@@ -256,10 +270,10 @@ def check_connections(hosts: str) -> Iterator[HealthFinding]:
         yield HealthFinding("HC-161", text, fix)
 
 
-def check_packets(hosts: str) -> Iterator[HealthFinding]:
+def check_packets(hosts: str, end: float) -> Iterator[HealthFinding]:
     """Check that packets of the largest size arrive at every peer that answers small ones."""
     names = {one.address: one.name for one in list_peers(hosts) if one.address != UNKNOWN}
-    came = echo_all(list(names))
+    came = echo_all(list(names), end)
     if not any(came.values()):
         raise NoCheckError("no peer answers echo requests", skipped=True)
     lost = [address for address, sizes in came.items() if sizes == {"small"}]

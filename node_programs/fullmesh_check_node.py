@@ -17,7 +17,6 @@ import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 import fullmesh_fingerprint as fingerprint
-import fullmesh_watch_look as watch_look
 from fullmesh_foreign_text import parse_decimal, parse_tool_json
 
 if TYPE_CHECKING:
@@ -71,9 +70,18 @@ class NoCheckError(Exception):
         self.skipped = skipped
 
 
+def read_bytes(path: str, most: int = 1 << 20) -> bytes:
+    """Return the beginning of a file, or b""."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(most)
+    except OSError:
+        return b""
+
+
 def read_text(path: str) -> str:
     """Return a short file, stripped, or ""."""
-    return watch_look.read_proc_bytes(path, 1 << 20).decode("utf-8", "replace").strip()
+    return read_bytes(path).decode("utf-8", "replace").strip()
 
 
 def run_tool(*command: str) -> tuple[int, str]:
@@ -143,7 +151,7 @@ def check_gpus() -> Iterator[HealthFinding]:
 def check_gpu_device(here: str) -> Iterator[HealthFinding]:
     """Check one GPU on the bus."""
     name = os.path.basename(here)
-    if watch_look.read_proc_bytes(here + "/config", 4) == GONE:
+    if read_bytes(here + "/config", 4) == GONE:
         text = f"GPU {name} does not answer on the PCI bus"
         yield HealthFinding("HC-102", text, "restart the node. If it stays so, replace the GPU")
         return
