@@ -7,11 +7,11 @@ from verify_changes import facts
 from fullmesh.verify.model import ClusterObservations
 
 
-def nccl_with_a_defect(seen: ClusterObservations) -> None:
+def torch_with_a_defect(seen: ClusterObservations) -> None:
     for name in seen.plan["nodes"]:
-        facts(seen, name)["versions"]["torch_nccl"] = "2.25.1"
+        facts(seen, name)["versions"]["torch"] = "2.7.0+cpu"
 
 
 VERIFICATION = {
-    "a known defect of torch's own NCCL": nccl_with_a_defect,
+    "a known defect of torch": torch_with_a_defect,
 }
