@@ -20,7 +20,11 @@ def site() -> Path:
     """The site, built as ``./fullmesh docs --check`` builds it."""
     done = subprocess.run(
         [sys.executable, "-m", "fullmesh", "docs", "--check"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "src"),
+            "GITHUB_REPOSITORY": "example/fullmesh",
+        },
         cwd=ROOT,
         check=False,
         capture_output=True,
@@ -70,3 +74,39 @@ def test_a_code_in_a_sentence_links_to_its_meaning(site: Path) -> None:
 
 def test_the_site_begins_at_its_top(site: Path) -> None:
     assert 'url=docs/index.html"' in (site / "index.html").read_text()
+
+
+def test_a_page_of_the_checkout_has_an_edit_link_and_a_generated_one_has_none(site: Path) -> None:
+    edit = "https://github.com/example/fullmesh/edit/main/docs/hang.md"
+    assert f'href="{edit}"' in (site / "docs/hang.html").read_text()
+    assert "https://github.com/example" not in (site / "docs/errors.html").read_text()
+
+
+def test_a_shared_link_has_a_title_a_description_and_a_picture(site: Path) -> None:
+    text = (site / "docs/hang.html").read_text()
+    tags = dict(re.findall(r'<meta (?:name|property)="([^"]+)" content="([^"]*)">', text))
+    assert tags["og:title"] == "Find the cause of a hung job"
+    assert tags["description"] == tags["og:description"]
+    assert tags["description"].startswith("A hung job shows no error")
+    home = "https://example.github.io/fullmesh/"
+    assert tags["og:url"] == f"{home}docs/hang.html"
+    assert tags["og:image"].startswith(home)
+    assert (site / tags["og:image"].removeprefix(home)).is_file()
+
+
+def test_an_unknown_address_leads_back_to_the_site(site: Path) -> None:
+    """The server sends the page for any path, so its links must not depend on the path."""
+    text = (site / "404.html").read_text()
+    assert text.index('<base href="https://example.github.io/fullmesh/">') < text.index(
+        "stylesheet"
+    )
+    assert "<h1>Page not found</h1>" in text
+    assert 'href="docs/index.html"' in text
+
+
+def test_a_screen_reader_and_dark_mode_get_usable_pages(site: Path) -> None:
+    text = (site / "reference/collection/peer_zone_module.html").read_text()
+    assert 'role="heading" aria-level="2"' in text
+    assert 'role="heading">' not in text
+    dark = text.partition('body[data-theme="dark"]')[2]
+    assert "--antsibull-table-background-even: #1c1c1e" in dark.partition("}")[0]

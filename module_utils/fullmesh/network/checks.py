@@ -175,6 +175,6 @@ def refuse_link_faults(faults: list[str], seconds: float) -> None:
         )
     if faults:
         raise LinkError(
-            f"[IP-107] the interfaces are not as wanted after {seconds} s: {'; '.join(faults)}. "
+            f"[IP-107] the interfaces do not have the wanted settings after {seconds} s: {'; '.join(faults)}. "
             "See `nmcli device`, `networkctl status` and `journalctl -b` on the node."
         )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from html import escape
+from importlib.resources import files
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -12,6 +16,7 @@ from sphinx.util.nodes import make_refnode
 
 from fullmesh import __version__
 from fullmesh.codes import collect_codes
+from fullmesh.settings import ROOT
 
 project = "Fullmesh"
 author = "Fullmesh contributors"
@@ -29,7 +34,25 @@ suppress_warnings = ["myst.header"]
 
 html_theme = "furo"
 html_title = f"Fullmesh {release}"
-html_additional_pages = {"index": "redirect.html"}
+html_additional_pages = {"index": "redirect.html", "404": "404.html"}
+# The colors of the tables of roles and modules in dark mode. They follow the theme's button, too.
+DARK = files("sphinx_antsibull_ext").joinpath("colors-default-dark.css").read_text()
+html_theme_options: dict[str, Any] = {
+    "dark_css_variables": dict(re.findall(r"--([\w-]+):([^;}]+)", DARK))
+}
+# OWNER/NAME, which GitHub sets in its runs. Without it, pages have no edit link and no picture for previews.
+REPOSITORY = os.environ.get("GITHUB_REPOSITORY", "")
+if REPOSITORY:
+    owner, _, name = REPOSITORY.partition("/")
+    html_baseurl = f"https://{owner}.github.io/{name}/"
+    html_context = {"site": html_baseurl}
+    html_theme_options |= {
+        "source_repository": f"https://github.com/{REPOSITORY}/",
+        "source_branch": "main",
+        "source_directory": "",
+    }
+PICTURE = "_images/finding.png"
+PREVIEW_LENGTH = 200  # characters of a description that search engines and chats show
 templates_path = ["templates"]
 html_copy_source = False
 copybutton_prompt_text = "$ "
@@ -50,12 +73,12 @@ def anchors(_app: Sphinx, tree: nodes.document) -> None:
 
 
 class Codes(SphinxPostTransform):
-    """``[PF-102]`` in a sentence leads to what it means: the cause's own section, else its row in the list."""
+    """Link each ``[PF-102]`` in a sentence to the cause's own section, or to its row in the list of codes."""
 
     default_priority = 5
 
     def run(self, **_kwargs: object) -> None:
-        """Replace them in one page."""
+        """Replace the codes in one page."""
         apart = (nodes.literal, nodes.literal_block, nodes.reference, nodes.title, nodes.raw)
         for text in list(self.document.findall(nodes.Text)):
             parent = text.parent
@@ -63,7 +86,7 @@ class Codes(SphinxPostTransform):
                 parent.replace(text, list(self.pieces(text)))
 
     def pieces(self, text: nodes.Text) -> Iterator[nodes.Node]:
-        """A text with its codes as links."""
+        """Yield the parts of a text, with its codes as links."""
         at = 0
         for found in CODE.finditer(text):
             yield nodes.Text(text[at : found.start()])
@@ -72,7 +95,7 @@ class Codes(SphinxPostTransform):
         yield nodes.Text(text[at:])
 
     def link(self, code: str, words: str) -> nodes.Node:
-        """One code."""
+        """Return the link of one code, or plain text if the code does not exist."""
         if code not in collect_codes():
             return nodes.Text(words)
         labels = self.env.domains.standard_domain.anonlabels
@@ -82,7 +105,7 @@ class Codes(SphinxPostTransform):
 
 
 def in_any(node: nodes.Node, kinds: tuple[type[nodes.Element], ...]) -> bool:
-    """Return whether a node lies in one of these."""
+    """Return whether a node is inside a node of one of these kinds."""
     above: nodes.Node | None = node.parent
     while above is not None:
         if isinstance(above, kinds):
@@ -91,7 +114,45 @@ def in_any(node: nodes.Node, kinds: tuple[type[nodes.Element], ...]) -> bool:
     return False
 
 
+def describe_node(tree: nodes.document, kind: type[nodes.Element]) -> str:
+    """Return the text of the first node of a kind, shortened at a word."""
+    first = next(iter(tree.findall(kind)), None)
+    text = " ".join(first.astext().split()) if first is not None else ""
+    return text if len(text) <= PREVIEW_LENGTH else f"{text[:PREVIEW_LENGTH].rpartition(' ')[0]} …"
+
+
+def complete_page(
+    app: Sphinx, page: str, _template: str, context: dict[str, Any], tree: nodes.document | None
+) -> None:
+    """Add a page's preview for search engines and chats, and correct the theme's output.
+
+    The captions of the navigation are headings without a level, which screen readers need. Generated pages have no
+    file in the repository, so they get no edit link.
+    """
+    menu = str(context.get("furo_navigation_tree", ""))
+    context["furo_navigation_tree"] = menu.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
+    if tree is None:
+        return
+    if not (ROOT / f"{page}.md").is_file():
+        context["theme_source_repository"] = ""
+    about = describe_node(tree, nodes.paragraph)
+    site = app.config.html_baseurl
+    tags = [
+        *(("name", "description", about), ("property", "og:description", about)),
+        ("property", "og:title", describe_node(tree, nodes.title)),
+        *(("property", "og:site_name", project), ("property", "og:type", "article")),
+        *((("property", "og:image", f"{site}{PICTURE}"),) if site else ()),
+        *((("property", "og:url", f"{site}{page}.html"),) if site else ()),
+    ]
+    context["metatags"] += "".join(
+        f'<meta {kind}="{name}" content="{escape(value)}">\n' for kind, name, value in tags
+    )
+
+
 def setup(app: Sphinx) -> None:
-    """Sphinx' hook."""
+    """Register the hooks with Sphinx. The theme's own hook runs before ``complete_page``."""
     app.connect("doctree-read", anchors)
     app.add_post_transform(Codes)
+    app.connect("html-page-context", complete_page, priority=900)

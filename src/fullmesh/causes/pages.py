@@ -68,7 +68,7 @@ def _render_parts(cause: Cause) -> list[str]:
     check = page.prove if is_prose else f"`{page.prove}`"
     lines = [page.why, "", f"**Check:** {check}", "", f"**Fix:** {page.fix}"]
     made = "; or ".join(case.how for case in cause.cases)
-    return [*lines, "", f"**How the tests make it:** {made}."] if made else lines
+    return [*lines, "", f"**Test:** {made}."] if made else lines
 
 
 def _render_log_parts(cause: LogCause) -> list[str]:
@@ -115,14 +115,14 @@ def _render_page_head(cause: Cause) -> list[str]:
     """Render the lines above the first cause of a page."""
     if not isinstance(cause, LogCause):
         _, title = PAGES.get(cause.code[:2], PAGES["DG"])
-        text = "`./fullmesh explain CODE` prints a section. Words in CAPITALS stand for names of yours."
+        text = "`./fullmesh explain CODE` prints a section. Replace words in CAPITALS with your own names."
         return [f"# {title}", "", text]
     title = (importlib.import_module(f"{PACKAGE}.{cause.family}").__doc__ or "").strip()
     return [
         f"# {title.rstrip('.')}: messages and their causes",
         "",
         "`./fullmesh explain CODE` prints a section. `./fullmesh explain-log FILE` finds these lines in your logs.",
-        "Words in CAPITALS stand for values of the log.",
+        "Words in CAPITALS are values from the log.",
     ]
 
 

@@ -63,7 +63,7 @@ def rule_boot_shm(evidence: ClusterEvidence) -> Iterator[Finding]:
                 expected=f"{later} bytes ({kept_lines[-1]['source']})"
                 if later
                 else "half of the memory: no file names a size",
-                fix=f"on {name}: a line of /etc/fstab: tmpfs {SHM} tmpfs defaults,size={now} 0 0",
+                fix=f"on {name}: add this line to /etc/fstab: tmpfs {SHM} tmpfs defaults,size={now} 0 0",
             )
 
 
