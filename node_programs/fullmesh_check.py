@@ -53,18 +53,15 @@ class StartedCheck(NamedTuple):
 
 def run_check(check: HealthCheck) -> dict[str, Any]:
     """Run one check and return its result."""
+    found: list[dict[str, str]] = []
+    state, why = "ok", ""
     try:
-        found = [one._asdict() for one in check()]
+        found.extend(one._asdict() for one in check())
     except NoCheckError as error:
-        return {
-            "state": "skipped" if error.skipped else "unknown",
-            "why": str(error),
-            "findings": [],
-        }
+        state, why = "skipped" if error.skipped else "unknown", str(error)
     except Exception as error:  # a node can have anything in its files
-        why = f"{type(error).__name__}: {error}"[:200]
-        return {"state": "unknown", "why": why, "findings": []}
-    return {"state": "failed" if found else "ok", "why": "", "findings": found}
+        state, why = "unknown", f"{type(error).__name__}: {error}"[:200]
+    return {"state": "failed" if found else state, "why": why, "findings": found}
 
 
 def start_check(name: str, check: HealthCheck) -> StartedCheck:
@@ -211,6 +208,8 @@ def main(argv: list[str]) -> int:
     levels = args.levels or ["node"]
     if set(levels) - set(LEVELS):
         parser.error(f"unknown level: {', '.join(sorted(set(levels) - set(LEVELS)))}")
+    # a scheduler's prolog has no path, or a user's
+    os.environ.update({"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"})
     node = os.uname()[1]
     seconds = max(LEAST_SECONDS, DEADLINE - measure_age())
     end = time.monotonic() + seconds

@@ -228,12 +228,18 @@ def find_own_entry() -> dict[str, Any] | None:
 
 
 def list_interfaces() -> list[dict[str, Any]]:
-    """Return the interfaces with their addresses from iproute2, or []."""
+    """Return the interfaces with their addresses from iproute2.
+
+    Raises:
+        NoCheckError: it is missing, or fails.
+    """
     status, text = run_tool("ip", "-j", "address", "show")
     try:
-        found = parse_tool_json(text) if status == 0 else []
+        found = parse_tool_json(text) if status == 0 else None
     except ValueError:
-        return []
+        found = None
+    if found is None:
+        raise NoCheckError(f"ip address failed: {text[:100] or 'iproute2 is missing'}")
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 

@@ -182,6 +182,14 @@ def test_a_cluster_address_that_is_gone(node: Path) -> None:
         assert fullmesh_check.run_check(check_node.check_interfaces)["state"] == "skipped"
 
 
+@pytest.mark.parametrize("script", ["exit 1", "echo damaged", "exit 127"])
+def test_without_an_answer_of_ip_no_address_is_called_missing(script: str, node: Path) -> None:
+    plan(node)
+    program(node, "ip", script)
+    for check in (check_node.check_interfaces, partial(check_links.check_connections, "", 0)):
+        assert fullmesh_check.run_check(check)["state"] in ("unknown", "skipped")
+
+
 def test_rdma_on_another_interface_is_not_the_jobs(node: Path) -> None:
     plan(node)
     for name, held, state in (("mlx5_0", "lo", "4: ACTIVE"), ("mlx5_1", "eth7", "1: DOWN")):
@@ -497,6 +505,11 @@ def raising() -> Iterator[HealthFinding]:
     raise KeyError("surprise")
 
 
+def raising_later() -> Iterator[HealthFinding]:
+    yield from broken()
+    raise KeyError("surprise")
+
+
 def killed() -> Iterator[HealthFinding]:
     os._exit(9)
 
@@ -516,6 +529,7 @@ def with_a_child() -> Iterator[HealthFinding]:
         ([with_a_child], 2, "no result in"),
         ([computing], 2, "check0: "),
         ([raising], 2, "KeyError: 'surprise'"),
+        ([raising_later], 1, "[HC-102]"),
         ([killed], 2, "it ended without a result"),
     ],
 )
@@ -584,7 +598,11 @@ def test_a_run_costs_less_than_a_second_of_the_cpu() -> None:
     """As the node starts it. The seconds are measured on an idle machine, since others delay it here."""
     script = [sys.executable, "-B", "-E", "-s", "-S", str(PROGRAMS / "fullmesh_check.py")]
     done = subprocess.run(
-        [*script, "node", "links", "--json"], stdout=subprocess.PIPE, check=False, timeout=30
+        [*script, "node", "links", "--json"],
+        stdout=subprocess.PIPE,
+        check=False,
+        timeout=30,
+        env={},  # as in Slurm's prolog
     )
     document = json.loads(done.stdout)
     assert document["cpu_seconds"] < 1
