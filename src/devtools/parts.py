@@ -135,6 +135,7 @@ REST = (
     "neighbours",
     "package_locks",
     "pages",
+    "rails",
     "real_neighbours",
     "services",
     "services_ipv6",

@@ -22,8 +22,22 @@ OPTIONS: dict[str, Any] = {
     "nofile": 65536,
     "memlock": "unlimited",
     "sysctls": {},
+    "rail_interfaces": [],
 }
 DATA = "50000 54095"
+
+
+def test_the_nics_of_rails_answer_for_their_own_addresses() -> None:
+    found = asked(rail_interfaces=["ens1", "bond0.100"])
+    values = {key: found[key]["value"] for key in found if "net.ipv4.conf" in key}
+    assert values == {
+        f"net.ipv4.conf.{nic}.{name}": value
+        for nic in ("ens1", "bond0/100")
+        for name, value in (("arp_ignore", "1"), ("arp_announce", "2"), ("rp_filter", "2"))
+    }
+    path = sysctl_key_to_path("net.ipv4.conf.bond0/100.rp_filter")
+    assert path == "net/ipv4/conf/bond0.100/rp_filter"
+    assert not [key for key in asked() if "net.ipv4.conf" in key]
 
 
 def asked(**options: Any) -> dict[str, dict[str, Any]]:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..answer import diff_file, make_diff
+from ..schema.links import RAIL_TABLE, RAIL_TABLES
 from ..state.record import UndoPoint
 from ..transaction import engine, session
 from . import owner as network_owner
@@ -20,7 +21,7 @@ from .checks import list_required_interfaces
 from .machine import LinkError, NetworkNode, read_ssh_session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ..answer import Diff
     from ..state.record import NetworkBefore
@@ -227,14 +228,34 @@ def list_watched_interfaces(node: NetworkNode, names: list[str]) -> list[str]:
     return list(dict.fromkeys(name for name in every if name))
 
 
-def build_restore_commands(before: NetworkBefore) -> list[list[str]]:
-    """Return the commands that activate the old files."""
-    found: list[list[str]] = []
+def build_restore_commands(before: NetworkBefore, tables: Iterable[int] = ()) -> list[list[str]]:
+    """Return the commands that activate the old files.
+
+    Args:
+        before: the state before the change.
+        tables: the routing tables of rails whose rules the change adds. Rules from before come back with the old files
+            or at the end of the rollback.
+    """
+    found = [build_rule_removal(number) for number in tables]
     for one in sorted(before["owners"]):
         found += network_owner.get_backend(one).build_reactivation_commands(
             before["names"][one], before["owners"][one]
         )
     return found
+
+
+def build_rule_removal(number: int) -> list[str]:
+    """Return the command that removes the rule of a rail's table, if there is one."""
+    script = 'ip -4 rule show priority "$0" | grep -q . || exit 0; ip -4 rule del priority "$0" table "$0"'
+    return ["/bin/sh", "-c", script, str(number)]
+
+
+def list_rail_tables(links: list[LinkSettings], rules: Iterable[list[str]]) -> list[int]:
+    """List the routing tables of rails: those of *links*, and those with a rule in the kernel's view."""
+    wanted = {link.get("table", 0) for link in links}
+    rooms = range(RAIL_TABLE, RAIL_TABLE + RAIL_TABLES)
+    wanted |= {int(one[1]) for one in rules if one[1].isdigit() and int(one[1]) in rooms}
+    return sorted(wanted - {0})
 
 
 def build_boot_commands(before: NetworkBefore) -> list[list[str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..transaction import session
 from . import owner as network_owner
 from . import reach, static_ip
-from .backends import common
+from .backends import common, ifupdown
 from .machine import LinkError, NetworkNode, read_ssh_session
 
 if TYPE_CHECKING:
@@ -85,6 +85,18 @@ def find_providers(node: NetworkNode, links: list[LinkSettings], wanted: str) ->
             "ifupdown (see `nmcli device`), or configure the address yourself and set static_ip_manage: false."
         )
     return found
+
+
+def refuse_missing_tables(links: list[LinkSettings], owners: Mapping[str, str]) -> None:
+    """Refuse rails in one network if their owner has no routing tables and rules."""
+    lacking = [link for link in links if link.get("table")]
+    for link in lacking:
+        if owners[link["interface"]] == ifupdown.NAME:
+            raise LinkError(
+                "[IP-123] {} is a rail in a network with other rails, which needs a routing table of its own, and "
+                "ifupdown has none. Fix: give each rail a network of its own, or let NetworkManager, netplan or "
+                "systemd-networkd configure it.".format(link["interface"])
+            )
 
 
 def refuse_duplicate_addresses(

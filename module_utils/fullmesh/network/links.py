@@ -21,6 +21,7 @@ from .change import (
     build_boot_commands,
     build_restore_commands,
     diff_links,
+    list_rail_tables,
     list_watched_interfaces,
     read_original_files,
 )
@@ -32,6 +33,7 @@ from .checks import (
     refuse_link_faults,
     refuse_lost_default_route,
     refuse_missing_interfaces,
+    refuse_missing_tables,
 )
 from .leases import exclude_interfaces, find_taken_leases, refuse_taken_leases
 from .machine import LinkError, NetworkNode, read_ssh_session
@@ -80,6 +82,7 @@ class StaticIpLinks:
         refuse_missing_interfaces(self.links, seen)
         faulty = [link for link in self.links if self.node.lacking([link])]
         owners = find_providers(self.node, self.links, self.params["provider"])
+        refuse_missing_tables(self.links, owners)
         if self.params["check_duplicates"]:
             refuse_duplicate_addresses(faulty, seen, fresh=True)
         change = LinkChange(self.node, self.links, owners)
@@ -158,13 +161,14 @@ class StaticIpLinks:
     def start(self, change: LinkChange, to_reactivate: list[LinkSettings]) -> None:
         """Arm the transaction, and start the change on the node, independent of this connection."""
         before = change.snapshot()
+        tables = list_rail_tables(self.links, before["runtime"].get("rules", []))
         self.keep_original(before)
         engine.arm(
             self.node.short,
             NAME,
             self.params["rollback_seconds"],
             sorted(change.changes),
-            build_restore_commands(before),
+            build_restore_commands(before, tables),
             boot=build_boot_commands(before),
             links=change.watched(),
             ours=change.list_given(),
@@ -388,6 +392,7 @@ class StaticIpLinks:
         if last:
             given = give_back.build_owner_states(before["owners"], now["owners"], last)
             before = {**before, "owners": given}
+        tables = list_rail_tables([], engine.read_kernel_view([]).get("rules", []))
         links = (last or before["runtime"]).get("links", {})
         back = {name: links[name]["addresses"] for name in names if name in links}
         # Devices with another shape are created again, in the undo and in its rollback.
@@ -399,14 +404,14 @@ class StaticIpLinks:
             NAME,
             self.params["rollback_seconds"],
             sorted(files),
-            build_restore_commands(now),
+            build_restore_commands(now, tables),
             boot=build_boot_commands(now),
             links=list_watched_interfaces(self.node, names),
             ours={"addresses": back, "routes": [], "links": names},
             what="undo of " + ", ".join(names),
             token=self.params["token"],
         )
-        steps, pid = build_restore_commands(before), os.getpid()
+        steps, pid = build_restore_commands(before, tables), os.getpid()
         others = self.others(list_watched_interfaces(self.node, names), self.original(files))
         engine.apply_change(
             self.node.short, NAME, files, steps, leave=pid, last=last, others=others

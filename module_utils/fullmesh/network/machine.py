@@ -66,7 +66,20 @@ class NetworkNode:
         seen = self.links()
         # Saves two commands if there are no routes.
         routes = self.routes() if any(static_ip.wanted_routes(link) for link in links) else []
-        return [fault for link in links for fault in static_ip.find_link_faults(link, seen, routes)]
+        found = [
+            fault for link in links for fault in static_ip.find_link_faults(link, seen, routes)
+        ]
+        return found + self.lacking_tables(links)
+
+    def lacking_tables(self, links: list[LinkSettings]) -> list[str]:
+        """Describe the differences of the routing tables of rails."""
+        railed = [link for link in links if link.get("table")]
+        if not railed:
+            return []
+        rules, routes = self.run(ip.SHOW_RULES)[1], self.run(ip.SHOW_TABLES)[1]
+        return [
+            fault for link in railed for fault in static_ip.find_table_faults(link, rules, routes)
+        ]
 
     def short(self, command: list[str]) -> tuple[int, str]:
         """Run a command for the transaction, which expects one text."""

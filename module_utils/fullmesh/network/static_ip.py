@@ -94,6 +94,27 @@ def find_link_faults(
     return faults
 
 
+def find_table_faults(link: LinkSettings, rules: str, routes: str) -> list[str]:
+    """Describe the differences of a rail's routing table and its rule.
+
+    Args:
+        link: of the plan.
+        rules: the output of `ip.SHOW_RULES`.
+        routes: the output of `ip.SHOW_TABLES`.
+    """
+    rail = common.get_rail_table(link)
+    if rail is None:
+        return []
+    faults = []
+    wanted = {"priority": rail.number, "src": rail.source, "table": str(rail.number)}
+    if not any(wanted.items() <= one.items() for one in ip.parse_objects(rules)):
+        faults.append(f"there is no rule from {rail.source} to table {rail.number}")
+    way = {"dst": rail.network, "dev": link["interface"], "table": str(rail.number)}
+    if not any(way.items() <= one.items() for one in ip.parse_objects(routes)):
+        faults.append("there is no route to {dst} on {dev} in table {table}".format(**way))
+    return faults
+
+
 def find_vlan_faults(link: LinkSettings, state: IpLink | None) -> list[str]:
     """Return a fault if the VLAN has another tag or parent."""
     vlan = common.get_vlan(link)

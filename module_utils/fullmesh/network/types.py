@@ -24,7 +24,10 @@ class LinkRequired(TypedDict):
 
 
 class LinkSettings(LinkRequired, total=False):
-    """A link. ``alone``: no other netplan file defines the VLAN's parent (added for netplan)."""
+    """A link. ``alone``: no other netplan file defines the VLAN's parent (added for netplan).
+
+    ``rail``: the rail that it belongs to. ``table``: the routing table of that rail, 0 for none.
+    """
 
     mac: str
     gateway: str
@@ -35,6 +38,9 @@ class LinkSettings(LinkRequired, total=False):
     vlan: VlanLink | None
     bond: BondLink | None
     alone: bool
+    rail: str
+    table: int
+    pattern: str
 
 
 # --- as the kernel has it -----------------------------------------------------------------------

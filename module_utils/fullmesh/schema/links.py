@@ -6,6 +6,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+# Rails in one network: the first routing table, which is also the priority of its rule, and the number of tables.
+RAIL_TABLE = 30100
+RAIL_TABLES = 100
+
 
 class PlannedRoute(TypedDict):
     """A network and its next hop."""

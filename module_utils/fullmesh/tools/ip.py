@@ -16,6 +16,8 @@ SHOW_ADDRESSES = ["ip", "-o", "addr", "show"]
 # -d: the kind of a device, the tag of a VLAN and the mode of a bond
 SHOW_LINKS = ["ip", "-d", "-j", "addr", "show"]
 SHOW_RULES = ["ip", "-j", "rule", "show"]
+# Of IPv4, as SHOW_RULES.
+SHOW_TABLES = ["ip", "-j", "route", "show", "table", "all"]
 ADDRESS = re.compile(r"\d+:\s+([^\s@]+)(?:@\S+)?\s+inet6?\s+(\S+)", re.ASCII)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from fullmesh import settings
-from fullmesh.model import services
+from fullmesh.model import rails, services
 from fullmesh.model.plan_hosts import HostSettings
 from fullmesh.model.types import ClusterPlan, ServicePort
 from fullmesh.observed.node import Membership
@@ -22,7 +22,18 @@ Group = Literal["drifted", "peers", "converged"]
 OF_ITS_PLACE = frozenset({"node_rank", "first_rank", "ranks"})
 # The keys of the plan that describe the list of nodes.
 OF_THE_LIST = frozenset(
-    {"world_size", "nnodes", "peers", "hosts", "nodes", "auto", "services", "resolved", "digests"}
+    {
+        "world_size",
+        "nnodes",
+        "peers",
+        "hosts",
+        "rails",
+        "nodes",
+        "auto",
+        "services",
+        "resolved",
+        "digests",
+    }
 )
 # Up to this number, no kernel setting grows with the ranks. The neighbour table holds 1024 entries, and a full mesh of
 # 64 filled it (faults.md 42).
@@ -42,7 +53,9 @@ def list_host_services(plan: ClusterPlan, host: str) -> list[Mapping[str, object
 def select_node_state(plan: ClusterPlan, host: str) -> Mapping[str, object]:
     """Select the inputs of a node, without the list of its peers."""
     entry = {k: v for k, v in plan["nodes"][host].items() if k not in OF_ITS_PLACE}
-    kept = {key: value for key, value in plan.items() if key not in OF_THE_LIST}
+    kept: dict[str, object] = {k: value for k, value in plan.items() if k not in OF_THE_LIST}
+    if plan.get("rails"):
+        kept["reach"] = rails.classify_rail_reach(plan["rails"], host, plan["nodes"])
     return {
         **kept,
         "node": entry,

@@ -32,6 +32,9 @@ class NodeLink:
         routes: ``{"to": network, "via": address}``.
         vlan: the VLAN's settings, if it is one.
         bond: the bond's settings, if it is one.
+        rail: the rail of the link (``model/rails.py``), or "".
+        table: the routing table of that rail, 0 for none.
+        pattern: the shell pattern that finds the NIC of a rail, or "".
     """
 
     interface: str
@@ -44,10 +47,13 @@ class NodeLink:
     routes: tuple[tuple[str, str], ...] = field(default=())
     vlan: stacks.VlanSettings | None = None
     bond: stacks.BondSettings | None = None
+    rail: str = ""
+    table: int = 0
+    pattern: str = ""
 
     def as_plan(self) -> PlanLink:
         """Return the link as plain data."""
-        return {
+        plain: PlanLink = {
             "interface": self.interface,
             "mac": self.mac,
             "addresses": [str(value) for value in self.addresses],
@@ -59,6 +65,9 @@ class NodeLink:
             "vlan": self.vlan.as_plan() if self.vlan else {},
             "bond": self.bond.as_plan() if self.bond else {},
         }
+        if self.rail:
+            plain |= {"rail": self.rail, "table": self.table, "pattern": self.pattern}
+        return plain
 
 
 def read_node_links(host: str, chosen: Mapping[str, Any], faults: list[Fault]) -> list[NodeLink]:
@@ -144,7 +153,7 @@ def _read_link(where: str, entry: Any, faults: list[Fault]) -> NodeLink | None:
                 "Write one link for each",
             )
         )
-    mtu = _read_mtu(where, entry.get("mtu", 0), faults)
+    mtu = read_mtu(where, entry.get("mtu", 0), faults)
     gateway = _read_gateway(where, entry.get("gateway") or "", parsed, faults)
     dns = tuple(_read_address_list(where, "dns", entry.get("dns", []), faults))
     routes = _read_routes(where, entry.get("routes", []), faults)
@@ -185,7 +194,8 @@ def _read_identity(where: str, text: str, faults: list[Fault]) -> tuple[str, str
     return text, ""
 
 
-def _read_mtu(where: str, value: Any, faults: list[Fault]) -> int:
+def read_mtu(where: str, value: Any, faults: list[Fault]) -> int:
+    """Read an MTU. Return 0 if it is left out or malformed."""
     text = str(value or 0)
     if text == "0":
         return 0

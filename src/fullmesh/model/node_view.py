@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from collections.abc import Sequence
 
@@ -63,7 +64,10 @@ def find_interface_name(wanted: str, interfaces: Sequence[Interface]) -> str:
 
 
 def find_link_interface(link: PlanLink, interfaces: Sequence[Interface]) -> str:
-    """Return the interface of *link*: by name, by MAC, or by its current address. Return "" if there is none."""
+    """Return the interface of *link*: by name, MAC, pattern, or its current address. Return "" if there is none."""
+    if link.get("pattern"):
+        matching = list_matching_nics(link["pattern"], interfaces)
+        return matching[0] if len(matching) == 1 else ""
     if link["interface"] or link["mac"]:
         return find_interface_name(link["interface"] or link["mac"], interfaces)
     for interface in interfaces:
@@ -71,3 +75,12 @@ def find_link_interface(link: PlanLink, interfaces: Sequence[Interface]) -> str:
         if any(entry.split("/", 1)[0] in held for entry in link["addresses"]):
             return interface["name"]
     return ""
+
+
+def list_matching_nics(pattern: str, interfaces: Sequence[Interface]) -> list[str]:
+    """List the NICs whose names match the pattern of a rail."""
+    return [
+        one["name"]
+        for one in interfaces
+        if one["kind"] not in BORROWERS and fnmatch.fnmatchcase(one["name"], pattern)
+    ]

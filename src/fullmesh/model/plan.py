@@ -26,6 +26,7 @@ from fullmesh.model import (
     plan_hosts,
     plan_ports,
     ports,
+    rails,
     services,
 )
 from fullmesh.model.nics import NodeLink, read_node_links
@@ -73,6 +74,11 @@ CODES = {
     "PL-134": "a name is one letter away from a setting",
     "PL-135": "the inventory has fewer or more nodes than the cluster",
     "PL-136": "Another setting replaces this one since version 0.3",
+    "PL-137": "A rail is malformed",
+    "PL-138": "A rail has no NIC or no address on a node, or its NIC is used for something else too",
+    "PL-139": "The address pool of a rail is too small",
+    "PL-140": "The networks of two rails, or of a rail and a link, overlap",
+    "PL-141": "The cables of a rail do not join the nodes to a ring",
 }
 ACCELERATOR = "torch_runtime_accelerator"
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
@@ -85,6 +91,7 @@ class PlanParts:
     Attributes:
         order: hosts by node rank.
         links: host -> its links. The first one carries the cluster address.
+        rails: networks for collectives, with links of their own.
         counts: host -> local ranks, 1 for auto.
         asked: host -> the settings that the survey resolves.
         made_for: host -> the accelerator of its torch build, or auto.
@@ -99,6 +106,7 @@ class PlanParts:
 
     order: Sequence[str]
     links: Mapping[str, Sequence[NodeLink]]
+    rails: rails.ClusterRails
     counts: Mapping[str, int]
     asked: Mapping[str, AutoSettings]
     made_for: Mapping[str, str]
@@ -201,7 +209,9 @@ def derive_plan(
         found.append(Fault("PL-100", f"the group {GROUP} has no hosts", "Add your hosts to it"))
         raise InvalidInputError(found)
     common = _read_common_settings(hosts, found)
-    links = {host: read_node_links(host, chosen, found) for host, chosen in hosts.items()}
+    plain = {host: read_node_links(host, chosen, found) for host, chosen in hosts.items()}
+    railed = rails.read_rails(common[rails.SETTING], plain, found)
+    links = rails.add_rail_links(plain, railed, found)
     counts = {host: _read_local_ranks(host, chosen, found) for host, chosen in hosts.items()}
     given = settings.load_role_defaults() if defaults is None else defaults
     asked = _collect_auto_settings(hosts, given)
@@ -235,6 +245,7 @@ def derive_plan(
         PlanParts(
             order,
             links,
+            railed,
             counts,
             asked,
             made_for,
@@ -341,7 +352,7 @@ def _assemble_plan(parts: PlanParts) -> ClusterPlan:
     ]
     master = parts.links[parts.order[0]][0].addresses[0].ip
     store, rendezvous = parts.named["fullmesh_master_port"], parts.named["fullmesh_rendezvous_port"]
-    return {
+    plan: ClusterPlan = {
         "schema": SCHEMA,
         "family": f"ipv{master.version}",
         "world_size": sum(parts.counts.values()),
@@ -356,6 +367,7 @@ def _assemble_plan(parts: PlanParts) -> ClusterPlan:
             *(f"{port}/tcp" for port in sorted((store, rendezvous))),
             f"{parts.data.first}-{parts.data.last}/tcp",
             *(["123/udp"] if parts.leads_time else []),
+            *([rails.ROCE_PORT] if parts.rails.segments else []),
         ],
         "services": list(parts.services),
         "reserved_ports": _list_reserved_ports(parts),
@@ -366,6 +378,9 @@ def _assemble_plan(parts: PlanParts) -> ClusterPlan:
         "process_groups": parts.groups,
         "auto": dict(parts.asked),
     }
+    if parts.rails.segments:
+        plan["rails"] = rails.build_plan_rails(parts.rails, parts.links)
+    return plan
 
 
 def _list_reserved_ports(parts: PlanParts) -> list[int | str]:

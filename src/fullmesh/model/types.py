@@ -43,7 +43,7 @@ class HostsLine(TypedDict):
 class PlanLink(TypedDict):
     """An interface of a node, by name or MAC, with its settings. ``mtu`` is in bytes, None leaves it unchanged.
 
-    ``vlan`` and ``bond`` are {} if it is neither.
+    ``vlan`` and ``bond`` are {} if it is neither. ``rail``, ``table``, ``pattern``: only of a rail (`NodeLink`).
     """
 
     interface: str
@@ -56,6 +56,18 @@ class PlanLink(TypedDict):
     routes: list[PlannedRoute]
     vlan: VlanLink
     bond: BondLink
+    rail: NotRequired[str]
+    table: NotRequired[int]
+    pattern: NotRequired[str]
+
+
+class PlanRail(TypedDict):
+    """One network of a rail, with the address of each node on it. ``cable``: it joins two nodes without a switch."""
+
+    name: str
+    network: str
+    cable: bool
+    members: dict[str, str]
 
 
 class AutoSettings(TypedDict):
@@ -130,6 +142,7 @@ class ClusterPlan(TypedDict):
         services: ports of the services on the nodes.
         reserved_ports: of jobs and services, a range as the kernel writes it, ``10002-13999``.
         peers: every cluster address.
+        rails: the networks of ``fullmesh_rails``, if there are any.
         controllers: addresses and networks that must never be locked out.
         nodes: by name, in the order of node ranks.
         auto: by node, the settings that the survey resolves.
@@ -152,6 +165,7 @@ class ClusterPlan(TypedDict):
     peers: list[str]
     controllers: list[str]
     hosts: list[HostsLine]
+    rails: NotRequired[list[PlanRail]]
     nodes: dict[str, PlanNode]
     process_groups: NotRequired[int]
     auto: NotRequired[dict[str, AutoSettings]]

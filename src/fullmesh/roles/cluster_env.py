@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fullmesh.faults import Fault, InvalidInputError
+from fullmesh.model.rails import classify_rail_reach
 from fullmesh.model.types import ClusterPlan, PlanNode
 from fullmesh.observed.node import Observations
 
@@ -53,8 +54,11 @@ FROM_LAUNCHER = ("RANK", "LOCAL_RANK")
 
 
 def list_node_interfaces(node: PlanNode) -> list[str]:
-    """List the node's cluster interfaces, primary first, each once."""
-    names = [node["interface"], *(link["interface"] for link in node["links"])]
+    """List the node's cluster interfaces, primary first, each once. Rails are for RDMA, so their NICs are left out."""
+    names = [
+        node["interface"],
+        *(link["interface"] for link in node["links"] if not link.get("rail")),
+    ]
     return list(dict.fromkeys(name for name in names if name))
 
 
@@ -78,7 +82,7 @@ def build_environment(plan: ClusterPlan, node: PlanNode, facts: Observations) ->
         "TORCH_FR_BUFFER_SIZE": RECORDED,
     }
     env |= (
-        build_rdma_variables(plan, links, facts)
+        build_rdma_variables(plan, node, facts)
         if facts["hcas"]
         else build_socket_variables(links, facts)
     )
@@ -98,16 +102,19 @@ def build_socket_variables(links: Sequence[str], facts: Observations) -> dict[st
 
 
 def build_rdma_variables(
-    plan: ClusterPlan, links: Sequence[str], facts: Observations
+    plan: ClusterPlan, node: PlanNode, facts: Observations
 ) -> dict[str, str | int]:
     """Build NCCL's variables for RDMA: its ports, and the address family of their GIDs for RoCE.
 
-    InfiniBand comes before Ethernet. Of Ethernet's ports, those of the cluster's interfaces are used, or else all
-    that are up. EFA is left out, because NCCL reaches it through its plugin, which needs no variable.
+    InfiniBand comes before Ethernet. Of Ethernet's ports, those of the rails are used, or those of the cluster's
+    interfaces if the plan has no rails, or else all that are up. EFA is left out, because NCCL reaches it through its
+    plugin, which needs no variable.
     """
     up = [one for one in facts["rdma"] if one["active"] and one["driver"] != "efa"]
     infiniband = [one for one in up if one["layer"] == "InfiniBand"]
-    ours = [one for one in up if any(gid["interface"] in links for gid in one["gids"])]
+    nics = [link["interface"] for link in node["links"] if link.get("rail")]
+    nics = nics or list_node_interfaces(node)
+    ours = [one for one in up if any(gid["interface"] in nics for gid in one["gids"])]
     ports = infiniband or ours or up
     if not ports:
         return {}
@@ -117,7 +124,27 @@ def build_rdma_variables(
     if not infiniband and plan["family"] == "ipv6":
         # NCCL chooses the GID of each port itself, by default an IPv4 one
         env["NCCL_IB_ADDR_FAMILY"] = "AF_INET6"
-    return env
+    return env if infiniband else env | build_rail_variables(plan, node["name"])
+
+
+def build_rail_variables(plan: ClusterPlan, node: str) -> dict[str, str | int]:
+    """Build NCCL's variables for rails whose NICs do not all reach each other.
+
+    NCCL_CROSS_NIC: 0 keeps a channel on one rail, 1 lets it arrive by one NIC and leave by another, as cables from
+    node to node need. Such NICs must not be merged to one either. NCCL_IB_SUBNET_AWARE_ROUTING (NCCL 2.30.5, older
+    ones ignore it) takes the NIC in the network of the peer. Trees need links that a ring of four does not have.
+    """
+    if not plan.get("rails"):
+        return {}
+    reach = classify_rail_reach(plan["rails"], node, plan["nodes"])
+    if reach in ("one", "apart"):
+        return {"NCCL_CROSS_NIC": 0} if reach == "apart" else {}
+    env: dict[str, str | int] = {
+        "NCCL_CROSS_NIC": 1,
+        "NCCL_IB_MERGE_NICS": 0,
+        "NCCL_IB_SUBNET_AWARE_ROUTING": 1,
+    }
+    return env if reach == "mesh" else {**env, "NCCL_ALGO": "Ring"}
 
 
 def build_no_proxy(plan: ClusterPlan, facts: Observations) -> dict[str, str]:

@@ -61,7 +61,8 @@ def build_kernel_settings(
         local_ports: ``50000 54095``, the plan's data range.
         reserved_ports: the plan's named ports and those of services, ``29400``, ``10002-13999``.
         world_size: ranks in the cluster.
-        options: ``link_gbit``, ``rtt_ms`` and ``sysctls`` (the user's own, which take precedence).
+        options: ``link_gbit``, ``rtt_ms``, ``rail_interfaces`` and ``sysctls`` (the user's own, which take
+            precedence).
     """
     found = _build_port_settings(local_ports, reserved_ports)
     found += _build_buffer_settings(
@@ -72,6 +73,7 @@ def build_kernel_settings(
     found += _build_connection_settings(max(QUEUE_FLOOR, CONNECTIONS_PER_RANK * ranks))
     if ranks > NEIGHBOURS_ROOMY:
         found += _build_neighbour_settings(ranks)
+    found += _build_rail_settings(options["rail_interfaces"])
     own = {_normalize_sysctl_key(key): str(value) for key, value in options["sysctls"].items()}
     kept = [entry for entry in found if entry["key"] not in own]
     return kept + [
@@ -200,6 +202,31 @@ def _build_neighbour_settings(world: int) -> list[KernelSetting]:
         )
         for family in ("ipv4", "ipv6")
         for level, value in levels
+    ]
+
+
+def _build_rail_settings(interfaces: Sequence[str]) -> list[KernelSetting]:
+    values = (
+        (
+            "arp_ignore",
+            1,
+            "A rail's NIC answers ARP for its own addresses only. Otherwise peers send a rail's packets to another\n"
+            "NIC of this node on the same switch or port.",
+        ),
+        ("arp_announce", 2, "The same for the sender's address in its own ARP requests."),
+        (
+            "rp_filter",
+            2,
+            "Loose: packets between two rails may come by the other NIC. The kernel drops them with 1.",
+        ),
+    )
+    # in a name with dots (a VLAN), sysctl(8) writes them as slashes
+    return [
+        _make_kernel_setting(
+            f"net.ipv4.conf.{nic.replace('.', '/')}.{name}", value, "exact", reason
+        )
+        for nic in interfaces
+        for name, value, reason in values
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Required, TypedDict
 from fullmesh import contract
 from fullmesh.faults import Fault
 from fullmesh.model import auto, membership, reach, services
-from fullmesh.model.node_view import find_interface_name, find_link_interface
+from fullmesh.model.node_view import find_interface_name, find_link_interface, list_matching_nics
 from fullmesh.model.plan_ports import find_port_count_faults
 from fullmesh.model.types import ClusterPlan, PlanLink
 from fullmesh.observed.node import (
@@ -503,10 +503,8 @@ def _find_link_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[
             continue
         name = find_link_interface(link, interfaces)
         wanted = link["interface"] or link["mac"]
-        if not name and wanted:
-            faults.append(
-                Fault("PR-104", f"{host}: no interface {wanted}", f"The node has: {present}")
-            )
+        if not name and (wanted or link.get("pattern")):
+            faults.append(_explain_missing_nic(host, link, interfaces, present))
         elif not name:
             faults.append(
                 Fault(
@@ -518,6 +516,17 @@ def _find_link_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[
         else:
             faults += _find_misplaced_addresses(host, name, link, interfaces)
     return faults
+
+
+def _explain_missing_nic(
+    host: str, link: PlanLink, interfaces: Sequence[Interface], present: str
+) -> Fault:
+    wanted = link["interface"] or link["mac"]
+    text = f"no interface {wanted}"
+    if not wanted:
+        found = ", ".join(list_matching_nics(link["pattern"], interfaces)) or "none"
+        text = f"rail {link['rail']} needs one interface {link['pattern']}, found {found}"
+    return Fault("PR-104", f"{host}: {text}", f"The node has: {present}")
 
 
 def _list_lower_interfaces(link: PlanLink, links: Sequence[PlanLink]) -> list[str]:

@@ -41,6 +41,7 @@ CODES: dict[str, str] = {
     "IP-120": "an interface with ssh or the default route is no longer in a link, so a boot would lose its addresses",
     "IP-121": "settings of another program on an interface could not be restored after the change",
     "IP-122": "A node reports a new address that is not one of its planned addresses",
+    "IP-123": "Rails in one network need routing tables, and the network service of the node has none",
 }
 
 
@@ -79,7 +80,7 @@ def find_static_ip_faults(
 
 
 def _explain_no_link_interface(link: PlanLink) -> Fault:
-    wanted = link.get("mac") or ", ".join(link["addresses"])
+    wanted = link.get("mac") or link.get("pattern") or ", ".join(link["addresses"])
     return Fault(
         "IP-109",
         f"this node has no interface for {wanted}",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...files import SPACE, split_words
 
@@ -123,6 +123,26 @@ def list_specific_routes(link: LinkSettings, family: int) -> list[PlannedRoute]:
     """Return the routes of a family without the default route."""
     routes = [one for one in link.get("routes", []) if ip_version_of(one["to"]) == family]
     return [one for one in routes if one["to"] != DEFAULTS[family]]
+
+
+class RailTable(NamedTuple):
+    """The routing table of a rail: its number, which is also the rule's priority, the network and the own address."""
+
+    number: int
+    network: str
+    source: str
+
+
+def get_rail_table(link: LinkSettings) -> RailTable | None:
+    """Return the routing table of a rail that shares its network with another one, else None.
+
+    A rule sends packets from the rail's address to this table, so that they leave by its own NIC.
+    """
+    number = link.get("table", 0)
+    if not number:
+        return None
+    address = ipaddress.ip_interface(link["addresses"][0])
+    return RailTable(number, str(address.network), str(address.ip))
 
 
 def get_bond(link: LinkSettings) -> BondLink:

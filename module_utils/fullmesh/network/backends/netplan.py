@@ -144,13 +144,19 @@ def render_netplan_link(link: LinkSettings) -> list[str]:
         lines.append("nameservers:")
         for key, values in (("addresses", link.get("dns")), ("search", link.get("search"))):
             lines += ["  " + key + ": " + render_flow_list(values)] if values else []
-    routes = common.wanted_routes(link)
+    routes = [
+        "{to: " + quote_yaml(r["to"]) + ", via: " + quote_yaml(r["via"]) + "}"
+        for r in common.wanted_routes(link)
+    ]
+    rail = common.get_rail_table(link)
+    if rail:
+        to, source = quote_yaml(rail.network), quote_yaml(rail.source)
+        routes.append(f"{{to: {to}, scope: link, from: {source}, table: {rail.number}}}")
     if routes:
-        lines.append("routes:")
-        lines += [
-            "  - {to: " + quote_yaml(r["to"]) + ", via: " + quote_yaml(r["via"]) + "}"
-            for r in routes
-        ]
+        lines += ["routes:", *("  - " + one for one in routes)]
+    if rail:
+        rule = f"{{from: {source}, table: {rail.number}, priority: {rail.number}}}"
+        lines += ["routing-policy:", "  - " + rule]
     return lines
 
 

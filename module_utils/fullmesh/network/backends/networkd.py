@@ -121,6 +121,12 @@ def render_network_file(link: LinkSettings, links: list[LinkSettings]) -> str:
     sections.append(("Network", pairs))
     for route in link.get("routes", []):
         sections.append(("Route", [("Destination", route["to"]), ("Gateway", route["via"])]))
+    rail = common.get_rail_table(link)
+    if rail:
+        number = ("Table", str(rail.number))
+        way = [("Destination", rail.network), ("Scope", "link"), ("PreferredSource", rail.source)]
+        rule = [("From", rail.source), number, ("Priority", str(rail.number))]
+        sections += [("Route", [*way, number]), ("RoutingPolicyRule", rule)]
     return render_unit_file(sections)
 
 

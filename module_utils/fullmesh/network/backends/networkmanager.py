@@ -169,6 +169,12 @@ def build_ip_section(link: LinkSettings, family: int, without: str) -> Pairs:
         pairs.append(("dns-search", "".join(value + ";" for value in link["search"])))
     routes = common.list_specific_routes(link, family)
     pairs += [(f"route{n}", one["to"] + "," + one["via"]) for n, one in enumerate(routes, 1)]
+    rail = common.get_rail_table(link)
+    if rail and common.ip_version_of(rail.source) == family:
+        way = f"route{len(routes) + 1}"
+        pairs += [(way, rail.network), (f"{way}_options", f"src={rail.source},table={rail.number}")]
+        rule = f"priority {rail.number} from {rail.source} table {rail.number}"
+        pairs.append(("routing-rule1", rule))
     return pairs
 
 
