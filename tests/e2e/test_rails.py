@@ -28,7 +28,7 @@ INVENTORY = find().lab(LAB) / "inventory"
 NODES = ("el1", "ubuntu1")
 NICS = ("eth2", "eth3")
 PARTS = ("--tags", "static_ip,kernel_tuning", "-e", "static_ip_rollback_seconds=30")
-# The state of both NICs: addresses and MTU, every route and rule, and the settings of ARP. A metric is left out, because
+# The state of both NICs: addresses and MTU, every route and rule, and the settings of ARP. Without metrics, because
 # NetworkManager takes the next free one with each activation.
 STATE = """
 for nic in eth2 eth3; do
