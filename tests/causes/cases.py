@@ -66,6 +66,8 @@ RECORDED: dict[str, tuple[str, str]] = collect_cases("RECORDED")
 VERIFICATION: dict[str, tuple[str, Callable[[ClusterObservations], Any]]] = collect_cases(
     "VERIFICATION"
 )
+# what looks like a cause and harms nothing
+QUIET: dict[str, Break] = collect_own("QUIET")
 FAULTS: tuple[Fault, ...] = tuple(
     fault for module in MODULES.values() for fault in getattr(module, "FAULTS", ())
 )

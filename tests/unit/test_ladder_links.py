@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh.facts.sockets import CLOSE, ESTABLISHED, SYN_SENT
 from ansible.module_utils.fullmesh.probe import bound, listeners, pairs, verdicts
+from ansible.module_utils.fullmesh.schema.ladder import SLOW
 
 TOKEN = "t0ken"  # noqa: S105 (of a test)
 HOME = "127.0.0.1"
@@ -176,6 +177,38 @@ def ask_range(ports: list[int]) -> dict[int, tuple[str, str]]:
     targets = [{"node": "peer", "address": HOME, "port": port, "kind": "range"} for port in ports]
     answers = pairs.probe_links(targets, me, 5.0, 100)
     return {one["port"]: (one["verdict"], one["remark"]) for one in answers}
+
+
+def doubt(port: int) -> tuple[list[Any], list[Any]]:
+    """What one connection alone makes of a black hole that many at once seemed to show."""
+    me: Any = {"node": "me", "address": HOME, "token": TOKEN, "payload": 65536}
+    target: Any = {"node": "peer", "address": HOME, "port": port, "kind": "sample"}
+    results: Any = [
+        {"node": "peer", "port": port, "verdict": "mtu_black_hole", "remark": "small packets pass"},
+        {
+            "node": "other",
+            "port": port,
+            "verdict": "mtu_black_hole",
+            "remark": "small packets pass",
+        },
+        {"node": "peer", "port": port + 1, "verdict": "dropped", "remark": ""},
+    ]
+    return pairs.refute_black_holes(results, [target], me, 2.0)
+
+
+def test_a_slow_link_is_no_black_hole(peer: Peer) -> None:
+    (mine, other, third), rates = doubt(peer.port)
+    assert mine["verdict"] == "open"
+    assert mine["remark"].startswith(SLOW)
+    assert (other["verdict"], third["verdict"]) == ("mtu_black_hole", "dropped")
+    assert [(rate["node"], rate["complete"]) for rate in rates] == [("peer", True)]
+
+
+def test_a_black_hole_stays_one(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that the client sends arrives."""
+    monkeypatch.setattr(pairs.ProbeMesh, "write", lambda *_: None)
+    (mine, _, _), rates = doubt(peer.port)
+    assert (mine["verdict"], mine["remark"], rates) == ("mtu_black_hole", "small packets pass", [])
 
 
 def shut_port() -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh.probe import ways
 from ansible.module_utils.fullmesh.probe.ways import ANYBODY, KernelRoutes, RouteSelector
+from ansible.module_utils.fullmesh.survey.netlink import FAILED, HEAD
 
 RULES = [
     {"priority": 0, "src": "all", "table": "local"},
@@ -74,6 +75,31 @@ def test_the_rejecting_node_is_named(
     assert ways.find_refusing_route(peer, error) == shown
 
 
+# `ip -N rule show`
+LOOKUPS = """0:	from all lookup 255
+99:	from all fwmark 0x10 lookup 209
+32765:	from 10.78.1.11 lookup 209
+32766:	from all lookup 254
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "table", "shown"),
+    [
+        ("10.78.1.11", 209, "rule 32765: from 10.78.1.11 lookup 209"),
+        ("10.78.1.99", 209, "rule 99: from all fwmark 0x10 lookup 209"),
+        ("10.78.1.11", 254, ""),
+        ("10.78.1.11", 20, ""),
+        ("10.78.1.11", 0, ""),
+    ],
+)
+def test_the_rule_that_leads_to_a_table_is_named(
+    monkeypatch: pytest.MonkeyPatch, own: str, table: int, shown: str
+) -> None:
+    said(monkeypatch, {"-4 -N rule show": LOOKUPS})
+    assert ways.find_leading_rule("10.78.1.12", own, table) == shown
+
+
 def answer(**change: Any) -> ways.RouteReply:
     plain: ways.RouteReply = {
         "error": "",
@@ -81,6 +107,7 @@ def answer(**change: Any) -> ways.RouteReply:
         "via": "",
         "source": "10.78.1.11",
         "local": False,
+        "table": 254,
     }
     return {**plain, **change}  # type: ignore[typeddict-item]
 
@@ -118,8 +145,8 @@ def test_a_next_hop_to_another_network_is_ordinary() -> None:
 
 
 def test_a_refusal_is_read_by_its_errno() -> None:
-    raw = ways.HEAD.pack(36, ways.FAILED, 0, 1, 0) + struct.pack("=i", -errno.EACCES) + b"\0" * 16
-    assert ways.parse_route_reply(raw, 2) == answer(error="EACCES", dev="", source="")
+    raw = HEAD.pack(36, FAILED, 0, 1, 0) + struct.pack("=i", -errno.EACCES) + b"\0" * 16
+    assert ways.parse_route_reply(raw, 2) == answer(error="EACCES", dev="", source="", table=0)
 
 
 def test_the_kernel_of_this_machine_answers_for_loopback() -> None:

@@ -110,6 +110,13 @@ def test_one_change_gives_exactly_its_code(name: str) -> None:
         assert found["failed_rungs"][0] == finding["rung"]
 
 
+def test_a_failed_check_gives_the_root_cause_as_its_reason() -> None:
+    found = records.verified(changed("shaped verification with holes"))
+    reasons = {rung["id"]: rung["reason"] for rung in found["rungs"] if rung["status"] == "failed"}
+    assert reasons.keys() == {"L2"}
+    assert "traffic shaping (tc tbf)" in reasons["L2"]
+
+
 @pytest.mark.parametrize("name", cases.CHANGES)
 def test_one_fault_is_one_finding(name: str) -> None:
     code, where, _ = cases.CHANGES[name]
@@ -122,6 +129,13 @@ def test_one_fault_is_one_finding(name: str) -> None:
     mild = cases.get_severity(name) == "warning"
     assert found["exit_code"] == (0 if mild else 1)
     assert finding["severity"] == ("warning" if mild else "error")
+
+
+@pytest.mark.parametrize("name", cases.QUIET)
+def test_what_harms_nothing_is_no_finding(name: str) -> None:
+    world = copy.deepcopy(records.diagnosis("healthy"))
+    cases.QUIET[name](world)
+    assert records.diagnosed(world)["findings"] == []
 
 
 @pytest.mark.parametrize("name", cases.BOOT_CHANGES)

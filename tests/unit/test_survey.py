@@ -327,24 +327,6 @@ def test_a_silent_name_server_is_reported_at_any_timeout(
     assert found["reverse"] == {"192.0.2.12": None}
 
 
-QUEUES = """[{"kind":"pfifo","handle":"8001:","dev":"eth1","root":true,"options":{"limit":0},"bytes":0,"packets":0,
-"drops":97,"overlimits":0,"requeues":0,"backlog":0,"qlen":0},{"kind":"noqueue","handle":"0:","dev":"lo","root":true}]"""
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        (QUEUES, {"Queue.eth1 pfifo": 97, "Queue.lo noqueue": 0}),
-        ("", {}),
-        ("{", {}),
-        ("[1]", {}),
-        ('[{"kind":"x"}]', {}),
-    ],
-)
-def test_drops_of_queues(text: str, found: dict[str, int]) -> None:
-    assert net.parse_queue_drops(text) == found
-
-
 # --- places are shared ---------------------------------------------------------------------------------
 
 

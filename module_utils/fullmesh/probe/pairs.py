@@ -20,7 +20,7 @@ from ..facts.sockets import (
     find_path_to,
     read_tcp_info,
 )
-from ..schema.ladder import BY_CHANCE
+from ..schema.ladder import BY_CHANCE, SLOW
 from .handshake import LINE_LIMIT, format_client_line, parse_hello_line, parse_ok_line
 from .verdicts import classify_outcome
 
@@ -40,6 +40,8 @@ PATIENCE = 4  # times the deadline, then it ends in any case
 CLOSED_SECONDS = 1.5  # for ports that must be closed: silence is expected, so do not retry
 IN_PROGRESS = (0, errno.EINPROGRESS, errno.EAGAIN)
 CHUNK = 65536
+HOLE = "mtu_black_hole"
+DOUBTED_MOST = 4  # peers whose black hole is tried alone
 
 
 class ConnectionProbe:
@@ -412,6 +414,42 @@ def discard_doubtful_ports(results: list[LinkResult], denied: list[LinkResult]) 
             remark = f"{BY_CHANCE}, so not counted: {once}"
         kept.append({**record, "remark": remark})
     return kept
+
+
+def refute_black_holes(
+    results: list[LinkResult], targets: list[ProbeTarget], me: ProbeOrigin, seconds: float
+) -> tuple[list[LinkResult], list[PeerRate]]:
+    """Try peers whose large packets seem to be lost once more, with one connection alone.
+
+    On a slow link, many connections at once move too little in the given time. One of them gets through. A link that
+    really loses large packets stays silent.
+
+    Returns:
+        The results without refuted black holes, and the rates of these links.
+    """
+    doubted = {(r["node"], r["port"]): r["node"] for r in results if r["verdict"] == HOLE}
+    chosen: dict[str, ProbeTarget] = {}
+    for target in targets:
+        if (target["node"], target["port"]) in doubted and len(chosen) < DOUBTED_MOST:
+            chosen.setdefault(target["node"], target)
+    rates: dict[str, PeerRate] = {}
+    for name, target in chosen.items():
+        mesh = ProbeMesh(me["node"], me["address"], me["token"], me["payload"])
+        probe = mesh.round([target], seconds)[0]
+        if (
+            describe_probe(probe, me["address"], 3, lambda _: {})["verdict"] != HOLE
+            and probe.proved
+        ):
+            rates[name] = measure_rate(target, me, me["payload"], seconds)
+    kept: list[LinkResult] = []
+    for record in results:
+        rate = rates.get(record["node"]) if record["verdict"] == HOLE else None
+        if rate:
+            remark = "{}: {} Mbit/s".format(SLOW, round(rate["mbit_s"], 1))
+            kept.append({**record, "verdict": "open", "remark": remark})
+        else:
+            kept.append(record)
+    return kept, list(rates.values())
 
 
 def measure_rate(target: ProbeTarget, me: ProbeOrigin, size: int, seconds: float) -> PeerRate:

@@ -17,7 +17,7 @@ from ..survey.net import survey_neighbours
 from .handshake import PAYLOAD_LIMIT
 from .job_account import probe_as_job_account
 from .job_network import probe_job_networks
-from .pairs import measure_rates, probe_links
+from .pairs import measure_rates, probe_links, refute_black_holes
 from .sweep import condense_sweep, row_to_target, sweep_peers
 from .ways import find_unusual_routes
 
@@ -70,10 +70,13 @@ def connect_to_peers(**want: Any) -> LadderLinksResult:
             inner = probe_job_networks(targets, said["links"], me, want["seconds"])
             if inner:
                 said["networks"] = inner
+    said["links"], slow = refute_black_holes(said["links"], targets, me, want["seconds"])
     said["seconds"] = round(time.monotonic() - begun, 3)
     size = min(want["bandwidth"], PAYLOAD_LIMIT)
     if size:
         said["bandwidth"] = measure_rates(said["links"], targets, me, size, want["seconds"])
+    measured = {rate["node"] for rate in said["bandwidth"]}
+    said["bandwidth"] += [rate for rate in slow if rate["node"] not in measured]
     said["neighbours"] = survey_neighbours(sorted({str(target["address"]) for target in targets}))
     said["ways"] = find_unusual_routes(want["address"], targets, said["links"])
     return said

@@ -15,20 +15,27 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from ..facts.sockets import errno_to_name, find_address_family, run_ip
 from ..survey.net import read_interface_addresses
+from ..survey.netlink import (
+    FAILED,
+    HEAD,
+    REQUEST,
+    open_route_socket,
+    pack_attribute,
+    unpack_attributes,
+)
 from ..tools import ip
 
 if TYPE_CHECKING:
     from ..schema.ladder import Direction, LinkResult, PacketRoute, ProbeTarget
     from ..tools.ip import IpRule
 
-NETLINK_ROUTE = 0
-GET_ROUTE, FAILED = 26, 2
-REQUEST = 1
+GET_ROUTE = 26
 LOCAL = 2  # RTN_LOCAL
 DST, SRC, IIF, OIF, GATEWAY, PREFSRC = 1, 2, 3, 4, 5, 7
-MARK, UID, PROTO, SPORT, DPORT = 16, 25, 27, 28, 29
-HEAD, BODY = struct.Struct("=IHHII"), struct.Struct("=BBBBBBBBI")
-SECONDS = 2.0
+TABLE, MARK, UID, PROTO, SPORT, DPORT = 15, 16, 25, 27, 28, 29
+BODY = struct.Struct("=BBBBBBBBI")
+LOOKUP_TABLE = 0x1000  # RTM_F_LOOKUP_TABLE: the answer names the table
+USUAL_TABLES = (0, 253, 254, 255)  # unknown, default, main, local
 PEERS_MOST, PORTS_MOST, CHOICES_MOST, WAYS_MOST = 256, 8, 4, 512
 # The meaning of an errno, ip-route(8). A table without an entry and a throw route both give ENETUNREACH.
 REFUSING = {
@@ -48,38 +55,21 @@ class RouteSelector(NamedTuple):
 
 
 class RouteReply(TypedDict):
-    """The kernel's answer: its error, or the interface, next hop and source. *local*: it is for this node."""
+    """The kernel's answer: its error, or the interface, next hop, source and table. *local*: it is for this node."""
 
     error: str
     dev: str
     via: str
     source: str
     local: bool
-
-
-def pack_attribute(kind: int, value: bytes) -> bytes:
-    """Pack one attribute with the padding of rtnetlink(7)."""
-    size = 4 + len(value)
-    return struct.pack("=HH", size, kind) + value + b"\0" * (-size % 4)
-
-
-def unpack_attributes(raw: bytes) -> dict[int, bytes]:
-    """Unpack attributes."""
-    found: dict[int, bytes] = {}
-    while len(raw) >= 4:  # noqa: PLR2004 (an attribute's head)
-        size, kind = struct.unpack_from("=HH", raw)
-        if size < 4:  # noqa: PLR2004 (as above)
-            break
-        found[kind] = raw[4:size]
-        raw = raw[size + -size % 4 :]
-    return found
+    table: int
 
 
 def pack_route_request(family: int, numbers: dict[int, int], addresses: dict[int, str]) -> bytes:
     """Pack one query. *numbers* and *addresses* are keyed by attribute."""
     packed = {kind: socket.inet_pton(family, text) for kind, text in addresses.items() if text}
     bits = {kind: 8 * len(raw) for kind, raw in packed.items()}
-    body = BODY.pack(family, bits.get(DST, 0), bits.get(SRC, 0), 0, 0, 0, 0, 0, 0)
+    body = BODY.pack(family, bits.get(DST, 0), bits.get(SRC, 0), 0, 0, 0, 0, 0, LOOKUP_TABLE)
     for kind, raw in packed.items():
         body += pack_attribute(kind, raw)
     for kind, number in numbers.items():
@@ -94,7 +84,14 @@ def parse_route_reply(raw: bytes, family: int) -> RouteReply:
     rest = raw[HEAD.size :]
     if kind == FAILED:
         error = -struct.unpack_from("=i", rest)[0]
-        return {"error": errno_to_name(error), "dev": "", "via": "", "source": "", "local": False}
+        return {
+            "error": errno_to_name(error),
+            "dev": "",
+            "via": "",
+            "source": "",
+            "local": False,
+            "table": 0,
+        }
     held = unpack_attributes(rest[BODY.size :])
 
     def address(one: int) -> str:
@@ -113,6 +110,7 @@ def parse_route_reply(raw: bytes, family: int) -> RouteReply:
         "via": address(GATEWAY),
         "source": address(PREFSRC),
         "local": local,
+        "table": struct.unpack("=I", held[TABLE])[0] if TABLE in held else 0,
     }
 
 
@@ -123,8 +121,7 @@ class KernelRoutes:
         self.own, self.card, self.family = own, card, find_address_family(own)
         self.next_door = ipaddress.ip_interface(prefix).network
         self.index = socket.if_nametoindex(card)
-        self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
-        self.sock.settimeout(SECONDS)
+        self.sock = open_route_socket()
 
     def close(self) -> None:
         """Close the socket."""
@@ -211,6 +208,26 @@ def find_refusing_route(peer: str, error: str) -> str:
     return best[:200]
 
 
+def find_leading_rule(peer: str, own: str, table: int) -> str:
+    """Return the routing rule that leads to a table, in ip's format, or "" for the usual tables."""
+    if table in USUAL_TABLES:
+        return ""
+    shown = run_ip("-6" if ":" in peer else "-4", "-N", "rule", "show")
+    wanted = ("lookup", str(table))
+    rules = [one for one in map(str.split, shown.splitlines()) if wanted in zip(one, one[1:])]
+    rules.sort(key=lambda words: own not in words)
+    return " ".join(["rule", *rules[0]])[:200] if rules else ""
+
+
+def describe_decision(
+    kernel: KernelRoutes, peer: str, choice: RouteSelector, answer: RouteReply
+) -> str:
+    """Return the route or rule that makes a decision unusual."""
+    if answer["error"]:
+        return find_refusing_route(peer, answer["error"])
+    return find_leading_rule(peer, kernel.own, answer["table"]) if choice.uid == ANYBODY else ""
+
+
 def choose_query_ports(
     peer: str, targets: list[ProbeTarget], records: list[LinkResult]
 ) -> list[int]:
@@ -270,9 +287,7 @@ def query_all_routes(
                             "source": answer["source"],
                             "mark": choice.mark,
                             "uid": choice.uid,
-                            "rule": find_refusing_route(peer, answer["error"])
-                            if answer["error"]
-                            else "",
+                            "rule": describe_decision(kernel, peer, choice, answer),
                         }
                     if key in found:
                         found[key]["ports"].append(port)

@@ -22,6 +22,8 @@ Verdict = Literal[
 ]
 # How the remark of a closed port begins if another port of that peer was open, and then closed on the second try.
 BY_CHANCE = "open at first, then closed in the second test"
+# How the remark of an open port begins if large packets arrive there, but only after a long time.
+SLOW = "large packets arrive, but slowly"
 # The kind of a listener: a port that the kernel chose, one of the data range, the plan's own two, a service's (held:
 # the service itself listens there), one outside.
 PeerKind = Literal["sample", "range", "master", "rendezvous", "service", "held"]
@@ -274,7 +276,7 @@ class PacketRoute(TypedDict):
         dev, via, source: interface, next hop and source address.
         mark: of the packet, 0 for none.
         uid: of the process, -1 for any.
-        rule: the rejecting route or rule, in ip's format.
+        rule: the rejecting route or rule, or the rule that leads to another table, in ip's format.
     """
 
     peer: str

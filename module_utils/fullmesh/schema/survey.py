@@ -7,7 +7,7 @@ Parts that could not be observed are missing and listed in ``unknown``.
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from .gpu import FabricManager, GpuCard, PciGpu
 from .next_boot import NextBoot
@@ -20,7 +20,7 @@ class MissingFact(TypedDict):
     why: str
 
 
-class Nic(TypedDict):
+class NicBase(TypedDict):
     """A network interface.
 
     ``speed`` in Mbit/s, 0 if the driver reports none. ``mtu`` in bytes.
@@ -41,6 +41,13 @@ class Nic(TypedDict):
     addresses: list[str]
     rp_filter: str
     errors: dict[str, int]
+
+
+class Nic(NicBase, total=False):
+    """``master``: the bridge, bond or VRF that the interface belongs to. ``master_kind``: as in its DEVTYPE."""
+
+    master: str
+    master_kind: str
 
 
 class Route(TypedDict):
@@ -382,6 +389,28 @@ class PacketHook(TypedDict):
     what: str
 
 
+class ShapedQueue(TypedDict):
+    """A queue of the cluster's interface that limits the rate of packets, or that loses or delays them: tc(8).
+
+    Attributes:
+        card: the interface, or one below it.
+        side: of the packets.
+        what: the kind of the queue, class or filter.
+        rate: in Mbit/s, 0 without a limit.
+        loss: share of the packets.
+        delay: in ms.
+        every: all ordinary packets pass it. Otherwise, a filter selects some.
+    """
+
+    card: str
+    side: Literal["ingress", "egress"]
+    what: str
+    rate: float
+    loss: float
+    delay: float
+    every: bool
+
+
 class JobUnitBase(TypedDict):
     """The restrictions of systemd for job units (fullmesh-job@), as in systemctl show.
 
@@ -415,7 +444,11 @@ class NodeIdentity(TypedDict):
 
 
 class NodeSurvey(NodeSurveyBase, NameLookups, total=False):
-    """One survey of a node. ``limits``: of the observing process. ``sysctls``: by name."""
+    """One survey of a node.
+
+    ``limits``: of the observing process. ``sysctls``: by name. ``legacy_rules``: by family (ip, ip6), as in
+    ``iptables-legacy-save``.
+    """
 
     interfaces: list[Nic]
     routes: dict[str, Route]
@@ -434,9 +467,11 @@ class NodeSurvey(NodeSurveyBase, NameLookups, total=False):
     rdma: list[RdmaPort]
     efa: EfaSurvey
     legacy_tables: list[str]
+    legacy_rules: dict[str, list[str]]
     namespaces: list[NetworkNamespace]
     duplicates: list[str]
     hooks: list[PacketHook]
+    queues: list[ShapedQueue]
     job_unit: JobUnit
     identity: NodeIdentity
     next_boot: NextBoot

@@ -35,6 +35,7 @@ RULES_MOST = (
 )
 ELEMENTS_MOST = 4000
 TEXT_MOST = 8000000
+LEGACY_MOST, LINE_MOST = 200000, 600
 HOOKS = ("input", "output", "prerouting", "postrouting", "ingress", "egress")
 NFT_JSON = 1 << 4  # NFT_CTX_OUTPUT_JSON, libnftables(3)
 
@@ -155,6 +156,19 @@ def survey_legacy_tables() -> list[str]:
         + read_kernel_file("/proc/net/ip6_tables_names")
     )
     return sorted(set(split_words(names)))
+
+
+def survey_legacy_rules() -> dict[str, list[str]]:
+    """Return the rules of the old iptables by family. Tables that are not in use are not created."""
+    found = {}
+    for family, tool in (("ip", "iptables"), ("ip6", "ip6tables")):
+        if os.geteuid() == 0 and read_kernel_file(f"/proc/net/{family}_tables_names"):
+            code, text = run_tool([tool + "-legacy-save"])
+            lines = text.split("\n") if code == 0 and len(text) <= LEGACY_MOST else []
+            kept = [line for line in lines if line[:1] in ("*", ":", "-") and len(line) < LINE_MOST]
+            if kept:
+                found[family] = kept
+    return found
 
 
 def find_port_borders(seen: NodeSurvey | None, first: int, last: int) -> list[int]:

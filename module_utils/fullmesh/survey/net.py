@@ -9,7 +9,6 @@ import ctypes
 import os
 import socket
 import struct
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -19,10 +18,11 @@ from ..facts.sockets import (
     read_socket_table,
     run_ip,
 )
-from ..foreign_text import LARGEST_NUMBER, parse_decimal, parse_tool_json
+from ..foreign_text import LARGEST_NUMBER, parse_decimal
 from ..tools import ip
 from . import job_accounts
 from .lookup import look_up_names
+from .queues import read_queue_drops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +140,7 @@ def survey_interface(name: str, held: dict[str, list[str]]) -> Nic:
     """Describe an interface. Errors and drops are counted since it came up."""
     base = "/sys/class/net/" + name
     flags = read_kernel_file(base + "/flags")
-    return {
+    found: Nic = {
         "name": name,
         "index": parse_whole_number(read_kernel_file(base + "/ifindex")),
         "mac": read_kernel_file(base + "/address").lower(),
@@ -158,6 +158,11 @@ def survey_interface(name: str, held: dict[str, list[str]]) -> Nic:
             for key in ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_crc_errors")
         },
     }
+    if os.path.exists(base + "/master"):
+        found["master"] = os.path.basename(os.path.realpath(base + "/master"))
+        kind = read_kernel_file(base + "/master/uevent").partition("DEVTYPE=")[2]
+        found["master_kind"] = kind.partition("\n")[0]
+    return found
 
 
 def survey_interfaces() -> list[Nic]:
@@ -239,32 +244,8 @@ def read_network_counters() -> dict[str, int]:
     for line in read_kernel_file(XFRM).splitlines():
         name, _, value = line.partition("\t")
         found["Xfrm." + name.strip()] = parse_whole_number(value)
-    found.update(parse_queue_drops(run_tc()))
+    found.update(read_queue_drops())
     return found
-
-
-def run_tc() -> str:
-    """Run iproute2's tc for the queues of all interfaces. "" if it is missing."""
-    try:
-        done = subprocess.run(
-            ["tc", "-s", "-j", "qdisc", "show"],
-            check=False,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=5,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.decode("utf-8", "replace")
-
-
-def parse_queue_drops(text: str) -> dict[str, int]:
-    """Return the drops of the interfaces' queues, such as ``Queue.eth1 tbf``."""
-    try:
-        held = parse_tool_json(text or "[]")
-        return {f"Queue.{one['dev']} {one['kind']}": int(one.get("drops", 0)) for one in held}
-    except (ValueError, KeyError, TypeError):
-        return {}
 
 
 def find_socket_owners() -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from ..facts import efa
 from ..schema.ports import KERNEL_RANGE, PortRange, parse_port_range
-from . import filters, hooks, identity, job, job_unit, names, net, next_boot
+from . import filters, hooks, identity, job, job_unit, names, net, next_boot, queues
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,6 +140,7 @@ def begin_survey(
     todo: Todo = [
         *asked,
         ("nft", filters.survey_ruleset, None),
+        ("legacy_rules", filters.survey_legacy_rules, {}),
         ("firewalld", filters.survey_firewalld, None),
         ("gpus", job.survey_gpus, None),
         ("routes", lambda: net.survey_routes(peers), {}),
@@ -151,6 +152,7 @@ def begin_survey(
         ("jobs", job.survey_jobs, []),
         ("efa", lambda: efa.observe_efa(efa.read_environment_files()), None),
         ("hooks", lambda: hooks.survey_hooks(net.find_interface_of(own)), []),
+        ("queues", lambda: queues.survey_queues(net.find_interface_of(own)), []),
         ("job_unit", job_unit.survey_job_unit, None),
         ("next_boot", lambda: next_boot.survey_next_boot(own, peers), None),
     ]

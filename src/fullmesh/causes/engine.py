@@ -136,6 +136,7 @@ class Cause:
         weight: the heavier of two causes comes first. Close to 0: it explains nothing.
         explains: the findings that follow from it.
         needs: parts of a node's survey without which it finds nothing: it is not asked if no node has one of them.
+        hidden: every check of the verification can pass although it is there.
         cases: the ways in which it shows.
         family: the folder of its module.
     """
@@ -148,6 +149,7 @@ class Cause:
     weight: int = 0
     explains: tuple[Explains, ...] = ()
     needs: tuple[str, ...] = ()
+    hidden: bool = False
     cases: tuple[CauseCase, ...] = ()
     family: str = ""
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from fullmesh.foreign_text import LARGEST_NUMBER, parse_decimal
 from fullmesh.model.types import ClusterPlan
-from fullmesh.netfilter.ruleset import Ruleset, build_ruleset
+from fullmesh.netfilter.ruleset import Ruleset, build_ruleset, parse_iptables_save
 from fullmesh.observed.ladder import LinkResult
 from fullmesh.observed.ports import PortRange, parse_port_range
 from fullmesh.observed.survey import Nic, NodeSurvey
 from fullmesh.result.findings import Finding
 from fullmesh.verify.model import ClusterObservations
 
+LEGACY = " (iptables-legacy)"  # behind the name of a table of the old iptables
 LOOPBACKS = ("127.", "::1")
 
 
@@ -67,6 +68,10 @@ class ClusterEvidence:
             nft = self.survey(name).get("nft", {})
             parts = (nft.get("chains", []), nft.get("rules", []), nft.get("sets", []))
             self.rulesets[name] = build_ruleset(*parts)
+            for family, lines in self.survey(name).get("legacy_rules", {}).items():
+                old = parse_iptables_save("\n".join(lines), family)
+                for (_, table, chain), held in old["chains"].items():
+                    self.rulesets[name]["chains"][(family, table + LEGACY, chain)] = held
         return self.rulesets[name]
 
     def sysctl(self, name: str, key: str) -> str:

@@ -217,13 +217,13 @@ def list_unobserved(look: ClusterEvidence) -> list[MissedRow]:
             )
         if survey.get("nft", {}).get("cut"):
             found.append({"node": name, "what": "some firewall rules", "why": "there are too many"})
-        if survey.get("legacy_tables"):
+        if survey.get("legacy_tables") and not survey.get("legacy_rules"):
             words = ", ".join(survey["legacy_tables"])
             found.append(
                 {
                     "node": name,
                     "what": f"iptables-legacy ({words})",
-                    "why": "only rules of nftables are evaluated",
+                    "why": "iptables-legacy-save is not installed or gave no answer",
                 }
             )
     return found

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import fold_cluster_findings
 from fullmesh.diagnose import shape, thin
-from fullmesh.diagnose.run import filter_ladder_findings, find_causes
+from fullmesh.diagnose.run import filter_ladder_findings, find_causes, find_hidden_causes
 from fullmesh.result.findings import ERROR, Finding
 from fullmesh.result.types import Result
 from fullmesh.verify import build, ladder
-from fullmesh.verify.model import ClusterObservations
+from fullmesh.verify.model import FAILED, PASSED, CheckOutcome, ClusterObservations
+
+
+def has_hidden_signs(seen: ClusterObservations, name: str) -> bool:
+    """Return whether a node's answers have anything that a hidden cause reads: most nodes have nothing."""
+    ways = seen.nodes.get(name, {}).get("links", {}).get("ways")
+    return bool(ways or seen.survey(name).get("queues"))
 
 
 def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list[Finding]:
-    """Put root causes above symptoms. If a verification failed, add the diagnosis's findings.
+    """Put root causes above symptoms. If a verification failed, add the diagnosis's findings, else the hidden ones.
 
     Without the survey of the nodes (an older module, an unreachable node), most rules find nothing, and the findings
     stay unchanged.
     """
     if seen.check_mode:
         return list(found)
-    if not any(finding.severity == ERROR for finding in found):
+    passed = not any(finding.severity == ERROR for finding in found)
+    if passed and not any(has_hidden_signs(seen, name) for name in seen.plan["nodes"]):
         return fold_cluster_findings(found)
     names = set(seen.plan["nodes"])
     nodes = {name: shape.sanitize_node(node, names) for name, node in seen.nodes.items()}
@@ -40,6 +48,9 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
         ),
         plan=seen.plan,
     )
+    if passed:
+        hidden = [one for one in find_hidden_causes(look) if one.rung in seen.rungs]
+        return fold_cluster_findings([*hidden, *found])
     kept = thin.select_links(look)
     if kept is None:
         deeper = find_causes(look)
@@ -47,6 +58,25 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
         deeper = thin.extend_to_groups(find_causes(thin.thin_out_links(look, kept)), found, kept)
     deeper = [one for one in deeper if one.rung in seen.rungs]
     return fold_cluster_findings([*deeper, *filter_ladder_findings(look, found, deeper)])
+
+
+def list_folded_causes(finding: Finding) -> Iterator[str]:
+    """List the causes that a finding and those below it name."""
+    yield finding.cause
+    for one in finding.follows:
+        yield from list_folded_causes(one)
+
+
+def name_root_cause(rung: CheckOutcome, found: Sequence[Finding]) -> CheckOutcome:
+    """Give a failed check the root cause as its reason. A check that passed fails if the root cause is its own."""
+    errors = [one for one in found if one.severity == ERROR]
+    if rung.status == PASSED:
+        own = next((one.cause for one in errors if one.rung == rung.id), "")
+        return replace(rung, status=FAILED, reason=own) if own else rung
+    if rung.status != FAILED:
+        return rung
+    heads = (one.cause for one in errors if rung.reason in list_folded_causes(one))
+    return replace(rung, reason=next(heads, rung.reason))
 
 
 def build_result(seen: ClusterObservations, run: build.VerificationRun) -> Result:
@@ -57,4 +87,5 @@ def build_result(seen: ClusterObservations, run: build.VerificationRun) -> Resul
     """
     rungs, found = ladder.judge_all_checks(seen, run.why_not_outside)
     found = add_root_causes(seen, found)
+    rungs = [name_root_cause(rung, found) for rung in rungs]
     return build.validate_result(build.assemble_result(seen, run, rungs, found))

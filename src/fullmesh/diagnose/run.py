@@ -39,6 +39,12 @@ def list_cause_rules(evidence: ClusterEvidence, *, at_boot: bool = False) -> Ite
             yield cause.find
 
 
+def find_hidden_causes(evidence: ClusterEvidence) -> list[Finding]:
+    """Return the findings of causes that are there although every check of the verification passes."""
+    causes = (cause for cause in load_causes("DG").values() if cause.hidden and cause.find)
+    return [finding for cause in causes if cause.find for finding in cause.find(evidence)]
+
+
 def find_causes(evidence: ClusterEvidence) -> list[Finding]:
     """Return the present findings of all causes."""
     rules = (*list_cause_rules(evidence), *OTHERS)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, cast
 
-from fullmesh.observed.ladder import LinkResult, PeerKind
+from fullmesh.observed.ladder import SLOW, LinkResult, PeerKind
 from fullmesh.result.findings import WARNING, Finding, join_names
 from fullmesh.result.types import LinkRow, PortRow
 from fullmesh.verify import mesh, schedule
@@ -102,13 +102,14 @@ def rule_open_links(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def rule_late_answers(seen: ClusterObservations) -> Iterator[Finding]:
-    """Report open links whose listener answered late. The cause is a busy machine, not the link."""
+    """Report open links that are slow, and those whose listener answered late because its machine is busy."""
+    yield from find_slow_links(seen)
     for source in seen.plan["nodes"]:
         slow = sorted(
             {
                 r["node"]
                 for r in get_link_records(seen, source)
-                if r["verdict"] == OPEN and r["remark"]
+                if r["verdict"] == OPEN and r["remark"] and not r["remark"].startswith(SLOW)
             }
         )
         if slow:
@@ -125,6 +126,29 @@ def rule_late_answers(seen: ClusterObservations) -> Iterator[Finding]:
                 fix="run the verification again when the node is less busy",
                 severity=WARNING,
                 pairs=tuple((source, peer) for peer in slow),
+            )
+
+
+def find_slow_links(seen: ClusterObservations) -> Iterator[Finding]:
+    """Report links that pass large packets, but so slowly that a job would hang."""
+    for source in seen.plan["nodes"]:
+        slow: dict[str, str] = {}
+        for r in get_link_records(seen, source):
+            if r["verdict"] == OPEN and r["remark"].startswith(SLOW):
+                slow.setdefault(r["node"], r["remark"])
+        for peer, remark in slow.items():
+            yield Finding(
+                "VC-209",
+                "L2",
+                f"{source} -> {peer}: {remark}",
+                node=source,
+                peer=peer,
+                direction=f"{source} -> {peer}",
+                seen=remark,
+                expected="64 KiB there and back at once",
+                fix=f"on both: tc qdisc show; ethtool {seen.plan['nodes'][source]['interface'] or 'INTERFACE'}."
+                " Then check the switch",
+                pairs=((source, peer),),
             )
 
 

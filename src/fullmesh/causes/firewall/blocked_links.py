@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fullmesh.causes.engine import load_causes
-from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.evidence import LEGACY, ClusterEvidence
 from fullmesh.causes.firewall.blocking_rules import (
     BlockingRule,
     describe_direction,
@@ -63,9 +63,20 @@ def make_block_finding(
     )
 
 
+def suggest_legacy_removal(name: str, table: str, line: str) -> str:
+    """Return the command that removes a rule of an old table, in the format of iptables."""
+    family, word = table.split()[:2]
+    tool = "ip6tables" if family == "ip6" else "iptables"
+    return f"on {name}: {tool}-legacy -t {word} {line.replace('-A ', '-D ', 1)}"
+
+
 def suggest_rule_removal(rule: BlockingRule) -> str:
     """Return the command that removes a rule."""
     stop = rule.stop
+    if stop.table.endswith(LEGACY):
+        return suggest_legacy_removal(
+            rule.node, stop.table, stop.text if stop.text.startswith("-A ") else f"-S {stop.chain}"
+        )
     if stop.handle:
         return f"on {rule.node}: nft delete rule {stop.table} {stop.chain} handle {stop.handle}"
     return (

@@ -124,7 +124,9 @@ def format_nft_mapping(kind: str, inner: Mapping[str, Any]) -> str:
 
 
 def format_nft_rule(rule: NftRule) -> str:
-    """Format a rule in one line."""
+    """Format a rule in one line: that of iptables, if it is one of its rules."""
+    if rule["line"].startswith("-A "):
+        return rule["line"][:SHOWN]
     found = [rule["line"]] if rule["line"] else []
     for part in rule["expr"]:
         for name, inner in part.items():

@@ -19,6 +19,7 @@ from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.quality.link_quality import (
     HURT_SHARE,
     OFTEN_LEAST,
+    SLOW_MBIT,
     count_lossy_connections,
     find_dropping_rule,
     find_rate_culprits,
@@ -70,6 +71,16 @@ def list_lossy_pairs(evidence: ClusterEvidence) -> list[tuple[str, str]]:
     return [(evidence.nodes[low], evidence.nodes[high]) for low, high in sorted(found)]
 
 
+def is_rate_limited(evidence: ClusterEvidence, source: str, target: str) -> bool:
+    """Return whether one connection alone is slow and loses nothing: only many at once overflow the queue."""
+    return any(
+        rate["mbit_s"] < SLOW_MBIT and rate["bytes"] and not rate.get("lost")
+        for name, peer in ((source, target), (target, source))
+        for rate in evidence.seen.nodes[name].get("links", {}).get("bandwidth", [])
+        if rate["node"] == peer
+    )
+
+
 def rule_packet_loss(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Report packet loss between two nodes."""
     # A node that is slow to all peers also loses packets. One finding about its rate is enough.
@@ -98,6 +109,8 @@ def rule_packet_loss(evidence: ClusterEvidence) -> Iterator[Finding]:
             continue
         culprit = find_dropping_rule(evidence, source, target)
         if not culprit and frozenset((source, target)) in slow:
+            continue
+        if not culprit and is_rate_limited(evidence, source, target):
             continue
         node, by = (culprit[0], culprit[1]) if culprit else (source, None)
         where = (

@@ -21,6 +21,9 @@ ACCOUNTS = ("skuid", "skgid")
 ALL_KINDS = ("sample", "range", "master", "rendezvous")
 
 
+UNATTACHED, FULL_LENGTH = ("lo", "dummy"), ("/32", "/128")
+
+
 @dataclass(frozen=True)
 class BrokenLinks:
     """List links between two nodes that are broken.
@@ -73,6 +76,24 @@ def list_affected_links(
     return found.pairs
 
 
+def list_detoured_links(
+    evidence: ClusterEvidence, name: str, way: PacketRoute
+) -> tuple[tuple[str, str], ...]:
+    """Return the direction whose packets arrive although they leave over another interface than the cluster's.
+
+    An address that no network is attached to (on a loopback or dummy interface, of full length) has no interface over
+    which its packets must leave.
+    """
+    peer, card = find_address_owner(evidence, way["peer"]), evidence.cluster_card(name)
+    held = evidence.card(name, card)
+    if not peer or not held or way["error"] or way["mark"] or way["dev"] in ("", card, "lo"):
+        return ()
+    own = [one for one in held["addresses"] if one.partition("/")[0] == evidence.address(name)]
+    if card.startswith(UNATTACHED) or not own or own[0].endswith(FULL_LENGTH):
+        return ()
+    return {"out": ((name, peer),), "answer": ((peer, name),)}.get(way["direction"], ())
+
+
 def list_packet_marks(evidence: ClusterEvidence, name: str) -> set[int]:
     """Return the marks that a node's packet filter sets on packets."""
     found = set()
@@ -88,7 +109,7 @@ def list_packet_marks(evidence: ClusterEvidence, name: str) -> set[int]:
 def group_route_decisions(
     evidence: ClusterEvidence, name: str, wanted: bool
 ) -> dict[tuple[str, str], list[tuple[PacketRoute, tuple[tuple[str, str], ...]]]]:
-    """Group the decisions that break a link by refusal or interface. *wanted*: those that refuse."""
+    """Group the decisions that break or misroute a link by refusal or interface. *wanted*: those that refuse."""
     found: dict[tuple[str, str], list[tuple[PacketRoute, tuple[tuple[str, str], ...]]]] = {}
     odd = list_odd_decisions(evidence, name)
     marked = list_packet_marks(evidence, name) if odd else set()
@@ -99,7 +120,7 @@ def group_route_decisions(
             continue
         if way["direction"] == "in" and not (wanted and way["rule"]):
             continue  # rp_filter, which DG-141 reports
-        pairs = list_affected_links(evidence, name, way)
+        pairs = list_affected_links(evidence, name, way) or list_detoured_links(evidence, name, way)
         if pairs:
             key = (way["error"], way["rule"]) if wanted else (way["dev"], way["via"])
             found.setdefault(key, []).append((way, pairs))

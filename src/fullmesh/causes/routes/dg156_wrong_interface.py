@@ -2,7 +2,8 @@
 
 A routing rule or a more specific route sends packets for the peer, or only the replies to it, over
 another interface. They are lost, or the peer drops them. Both ends look healthy, and no firewall
-counts a drop.
+counts a drop. If they arrive, jobs share the other network with all its traffic, and a strict
+rp_filter or a firewall of that network can stop them at any time.
 
 **Prove:** ip route get PEER from OWN && ip rule && ip route show table all
 
@@ -39,6 +40,7 @@ def rule_wrong_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
             what = "answers" if asked == {"answer"} else "packets"
             over = f"{card} to {via}" if via else card
             pairs = tuple(sorted({pair for _, found in held for pair in found}))
+            rule = next((way["rule"] for way, _ in held if way["rule"]), "")
             rather = f"not over {own}" if card != own else "although they are next door"
             yield Finding(
                 "DG-156",
@@ -48,14 +50,34 @@ def rule_wrong_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
                 peer=join_names(peers),
                 port="all",
                 direction=f"{name} -> {join_names(peers)}",
-                seen=f"ip route get {held[0][0]['peer']} from {evidence.address(name)}: dev {over}",
+                seen=f"ip route get {held[0][0]['peer']} from {evidence.address(name)}: dev {over}"
+                + (f", {rule}" if rule else ""),
                 expected=f"dev {own} without a next hop" if card == own else f"dev {own}",
                 check=f"on {name}: ip rule; ip route show table all | grep -w {card}",
-                fix=f"on {name}: remove the rule or route to that interface",
-                severity=WARNING if has_working_links(evidence, pairs) else ERROR,
+                fix=f"on {name}: {suggest_removal(rule)}",
+                severity=WARNING if is_harmless_detour(evidence, pairs) else ERROR,
                 pairs=pairs,
                 kinds=ALL_KINDS,
             )
+
+
+def suggest_removal(rule: str) -> str:
+    """Return the command that removes the rule, if it is known."""
+    if rule:
+        return f"ip rule del pref {rule.split()[1].rstrip(':')}"
+    return "remove the rule or route to that interface"
+
+
+def is_harmless_detour(evidence: ClusterEvidence, pairs: tuple[tuple[str, str], ...]) -> bool:
+    """Return whether the links work, and no setting of Fullmesh says which network jobs use."""
+    if not has_working_links(evidence, pairs):
+        return False
+    return evidence.assumed or any(
+        r["verdict"] != "open"  # from another source address, which VC-206 judges
+        for source, target in pairs
+        for r in evidence.records(source)
+        if r["node"] == target and r["kind"] != "outside"
+    )
 
 
 CAUSE = Cause(
@@ -63,11 +85,17 @@ CAUSE = Cause(
     __doc__,
     find=rule_wrong_interface,
     weight=960,
+    hidden=True,
     explains=(Explains((*LINKS, *WALLS, *KERNELS, "DG-138", "DG-139"), is_return_path),),
     cases=(
         CauseCase(
             "astray",
             "ip rule from the node's own address to a table whose route leaves over another card",
+            fields=LINK,
+        ),
+        CauseCase(
+            "detour",
+            "such a rule, and the packets arrive over the management network",
             fields=LINK,
         ),
     ),
