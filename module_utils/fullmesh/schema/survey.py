@@ -389,6 +389,13 @@ class PacketHook(TypedDict):
     what: str
 
 
+class ChangedSetting(TypedDict):
+    """A kernel setting that Fullmesh wrote, and its value now."""
+
+    written: str
+    now: str
+
+
 class ShapedQueue(TypedDict):
     """A queue of the cluster's interface that limits the rate of packets, or that loses or delays them: tc(8).
 
@@ -454,6 +461,7 @@ class NodeSurvey(NodeSurveyBase, NameLookups, total=False):
     routes: dict[str, Route]
     neighbours: NeighbourTable
     sysctls: dict[str, str]
+    changed_sysctls: dict[str, ChangedSetting]
     sockets: SocketSummary
     nft: NftSurvey
     firewalld: FirewalldState

@@ -18,7 +18,8 @@ from ..facts.sockets import (
     read_socket_table,
     run_ip,
 )
-from ..foreign_text import LARGEST_NUMBER, parse_decimal
+from ..facts.sysctl import normalize_value, sysctl_key_to_path
+from ..foreign_text import LARGEST_NUMBER, parse_decimal, parse_tool_json
 from ..tools import ip
 from . import job_accounts
 from .lookup import look_up_names
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from ..schema.ports import PortRange
     from ..schema.survey import (
+        ChangedSetting,
         Listener,
         Neighbour,
         NeighbourTable,
@@ -48,6 +50,7 @@ BY_HAND = (
     "NOARP",
 )  # states of an entry that the kernel never refreshes, ip-neighbour(8)
 UNCOUNTED = ("NOARP", "NONE")  # multicast addresses, and entries that were never queried
+SETTINGS_MOST = 200
 PEERS_MOST = 256  # limit of routes and neighbours that are queried one by one
 LISTENERS_MOST = 200
 NAMESPACES_MOST = 16
@@ -104,6 +107,8 @@ SYSCTLS = (
     "net/ipv6/conf/all/disable_ipv6",
     "net/netfilter/nf_conntrack_max",
     "net/netfilter/nf_conntrack_count",
+    "net/netfilter/nf_conntrack_tcp_timeout_established",
+    "net/netfilter/nf_conntrack_tcp_loose",
     "fs/file-max",
     "kernel/pid_max",
 )
@@ -222,6 +227,22 @@ def survey_sysctls() -> dict[str, str]:
     for path in SYSCTLS:
         if os.path.exists("/proc/sys/" + path):
             found[path.replace("/", ".")] = " ".join(read_kernel_file("/proc/sys/" + path).split())
+    return found
+
+
+def survey_changed_sysctls(manifest: str) -> dict[str, ChangedSetting]:
+    """Return the kernel settings that differ from those in Fullmesh's manifest."""
+    try:
+        with open(manifest) as stream:
+            held = parse_tool_json(stream.read())["state"]["sysctl"]
+    except FileNotFoundError:
+        return {}
+    found: dict[str, ChangedSetting] = {}
+    for key, written in list(held.items())[:SETTINGS_MOST]:
+        path = "/proc/sys/" + sysctl_key_to_path(key)
+        then, now = normalize_value(written), normalize_value(read_kernel_file(path))
+        if os.path.exists(path) and now != then:
+            found[key] = {"written": then, "now": now}
     return found
 
 

@@ -170,6 +170,7 @@ def end_survey(look: SurveyCollector, want: LadderNodeParams) -> Seen:
         want: as above.
     """
     look.ask("sysctls", net.survey_sysctls, {})
+    look.ask("changed_sysctls", lambda: net.survey_changed_sysctls(MANIFEST), {})
     look.ask("identity", identity.survey_identity, None)
     look.ask("limits", job.survey_limits, {})
     look.ask("clock", job.survey_clock, None)

@@ -35,7 +35,17 @@ PASSING = frozenset(
 )  # fmt: skip
 # Parts that other rules compare, or that change all the time.
 NOT_COMPARED = frozenset(
-    ("legacy_rules", "sockets", "jobs", "kernel_log", "gpus", "next_boot", "disk", "namespaces")
+    (
+        "changed_sysctls",
+        "legacy_rules",
+        "sockets",
+        "jobs",
+        "kernel_log",
+        "gpus",
+        "next_boot",
+        "disk",
+        "namespaces",
+    )
 )
 KINDS = {
     "VC-201": "drop",

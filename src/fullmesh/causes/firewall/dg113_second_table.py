@@ -15,7 +15,7 @@ TABLE /etc
 from __future__ import annotations
 
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
-from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.evidence import LEGACY, ClusterEvidence
 from fullmesh.causes.firewall import packet_filter
 from fullmesh.causes.firewall.blocked_links import make_block_finding, suggest_rule_removal
 from fullmesh.causes.firewall.blocking_rules import (
@@ -52,11 +52,12 @@ def explain_second_table(evidence: ClusterEvidence, rule: BlockingRule) -> Findi
         f"the table {rule.stop.table} on {rule.node} {verb} packets {describe_direction(rule)} to {ports},"
         f" although {other} is the node's firewall"
     )
+    word = "iptables" if rule.stop.table.endswith(LEGACY) else rule.stop.table.split()[-1]
     return make_block_finding(
         rule,
         "DG-113",
         text,
-        f"{suggest_rule_removal(rule)}, then find the file that loads it: grep -r {rule.stop.table.split()[-1]} /etc",
+        f"{suggest_rule_removal(rule)}, then find the file that loads it: grep -r {word} /etc",
     )
 
 

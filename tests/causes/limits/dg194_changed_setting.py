@@ -1,0 +1,28 @@
+"""Cases of DG-194."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+
+from causes.changes import Break, Change, put
+from causes.faults import TUNED, Fault, sysctl
+
+RMEM = "net.ipv4.tcp_rmem"
+
+
+def changed(key: str, written: str, now: str) -> Break:
+    return put("changed_sysctls", {key: {"written": written, "now": now}})
+
+
+CHANGES = {
+    "smaller buffers": Change(UB, changed(RMEM, "4096 131072 16777216", "4096 131072 65536")),
+    "another word": Change(UB, changed("net.ipv4.tcp_congestion_control", "bbr", "cubic")),
+}
+QUIET = {
+    "larger buffers": changed(RMEM, "4096 131072 16777216", "4096 131072 33554432"),
+    "a setting that DG-144 judges": changed("net.core.somaxconn", "4096", "2048"),
+}
+FAULTS = (
+    Fault("changed-setting", TUNED, sysctl("net.ipv4.tcp_rmem=4096 16384 65536")),
+    Fault("changed-setting", TUNED, sysctl("net.ipv4.tcp_wmem=4096 16384 65536"), "send", "master"),
+)
