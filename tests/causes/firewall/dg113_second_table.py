@@ -41,8 +41,6 @@ FAULTS = (
         expect={
             **LINK_IN,
             "port": WHOLE,
-            "fix": "on {victim}: iptables-legacy -t filter -D INPUT -i eth1 -p tcp -m tcp"
-            " --dport {first}:{last} -j DROP",
         },
     ),
 )
