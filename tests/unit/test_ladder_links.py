@@ -179,36 +179,48 @@ def ask_range(ports: list[int]) -> dict[int, tuple[str, str]]:
     return {one["port"]: (one["verdict"], one["remark"]) for one in answers}
 
 
-def doubt(port: int) -> tuple[list[Any], list[Any]]:
-    """What one connection alone makes of a black hole that many at once seemed to show."""
+def doubt(port: int, *more: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """What one connection alone makes of lost packets that many at once seemed to show."""
     me: Any = {"node": "me", "address": HOME, "token": TOKEN, "payload": 65536}
     target: Any = {"node": "peer", "address": HOME, "port": port, "kind": "sample"}
-    results: Any = [
-        {"node": "peer", "port": port, "verdict": "mtu_black_hole", "remark": "small packets pass"},
-        {
-            "node": "other",
-            "port": port,
-            "verdict": "mtu_black_hole",
-            "remark": "small packets pass",
-        },
-        {"node": "peer", "port": port + 1, "verdict": "dropped", "remark": ""},
-    ]
+    usual = {"node": "peer", "port": port, "verdict": "open", "remark": "", "kind": "sample"}
+    results: Any = [{**usual, "lost": 0, **one} for one in more]
     return pairs.refute_black_holes(results, [target], me, 2.0)
 
 
+BLACK = {"verdict": "mtu_black_hole", "remark": "small packets pass"}
+
+
 def test_a_slow_link_is_no_black_hole(peer: Peer) -> None:
-    (mine, other, third), rates = doubt(peer.port)
-    assert mine["verdict"] == "open"
-    assert mine["remark"].startswith(SLOW)
-    assert (other["verdict"], third["verdict"]) == ("mtu_black_hole", "dropped")
-    assert [(rate["node"], rate["complete"]) for rate in rates] == [("peer", True)]
+    found, rates = doubt(peer.port, BLACK, {**BLACK, "node": "other"}, {"verdict": "dropped"})
+    assert [one["verdict"] for one in found] == ["open", "mtu_black_hole", "dropped"]
+    assert found[0]["remark"].startswith(SLOW)
+    assert rates == []  # loopback is fast
 
 
 def test_a_black_hole_stays_one(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that the client sends arrives."""
     monkeypatch.setattr(pairs.ProbeMesh, "write", lambda *_: None)
-    (mine, _, _), rates = doubt(peer.port)
+    (mine,), rates = doubt(peer.port, BLACK)
     assert (mine["verdict"], mine["remark"], rates) == ("mtu_black_hole", "small packets pass", [])
+
+
+@pytest.mark.parametrize(
+    ("rate", "lost", "kept"), [(1.9, 0, True), (1.9, 4, False), (800.0, 0, False)]
+)
+def test_only_a_rate_without_loss_is_the_links_own(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch, rate: float, lost: int, kept: bool
+) -> None:
+    measured = {"node": "peer", "mbit_s": rate, "lost": lost}
+    monkeypatch.setattr(pairs, "measure_rate", lambda *_: measured)
+    found, rates = doubt(peer.port, *({"lost": 2} for _ in range(4)))
+    assert {(one["verdict"], one["remark"]) for one in found} == {("open", "")}
+    assert rates == ([measured] if kept else [])
+
+
+def test_links_without_loss_are_not_tried_again(peer: Peer) -> None:
+    assert doubt(peer.port, {"lost": 1}, *({} for _ in range(4)))[1] == []
+    assert peer.server.proved == {}
 
 
 def shut_port() -> int:

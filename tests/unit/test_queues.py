@@ -193,6 +193,17 @@ def test_an_answer_that_is_cut_gives_nothing_and_ends(raw: bytes) -> None:
     assert queues.survey_queues("") == []
 
 
+def test_interfaces_below_the_clusters_are_read_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    below = {"bond0.5": ["lower_bond0", "mtu"], "bond0": ["lower_eth2", "lower_eth1"], "eth1": []}
+
+    def listdir(path: str) -> list[str]:
+        return below[path.rpartition("/")[2]]
+
+    monkeypatch.setattr(queues.os, "listdir", listdir)
+    below["eth2"] = ["lower_bond0"]
+    assert queues.list_lower_interfaces("bond0.5") == ["bond0.5", "bond0", "eth1", "eth2"]
+
+
 def test_the_queues_of_this_machine_are_counted() -> None:
     found = queues.read_queue_drops()
     assert all(name.startswith("Queue.") and count >= 0 for name, count in found.items())

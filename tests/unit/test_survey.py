@@ -327,6 +327,50 @@ def test_a_silent_name_server_is_reported_at_any_timeout(
     assert found["reverse"] == {"192.0.2.12": None}
 
 
+# --- settings and rules of others -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("LIVE", {}),
+        ("LIVE ", {}),
+        ("1 2 3", {"net.ipv4.tcp_rmem": {"written": "1 2 3", "now": "LIVE"}}),
+        (None, {"net.ipv4.tcp_rmem": {"written": "", "now": "LIVE"}}),
+    ],
+)
+def test_settings_that_differ_from_the_manifest(
+    tmp_path: Path, written: str | None, found: dict[str, Any]
+) -> None:
+    live = " ".join(Path("/proc/sys/net/ipv4/tcp_rmem").read_text().split())
+    held = {"net.ipv4.tcp_rmem": written and written.replace("LIVE", live), "no.such.key": "1"}
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(json.dumps({"state": {"sysctl": held}}))
+    expected = json.loads(json.dumps(found).replace("LIVE", live))
+    assert net.survey_changed_sysctls(str(manifest)) == expected
+
+
+def test_without_a_manifest_no_setting_differs(tmp_path: Path) -> None:
+    assert net.survey_changed_sysctls(str(tmp_path / "none")) == {}
+
+
+def test_only_rules_of_old_tables_in_use_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = "# Generated\n*nat\n:POSTROUTING ACCEPT [0:0]\n-A POSTROUTING -j MASQUERADE\nCOMMIT\n"
+    asked = []
+
+    def run(argv: list[str]) -> tuple[int, str]:
+        asked.append(argv)
+        return 0, saved
+
+    monkeypatch.setattr(filters.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(filters, "run_tool", run)
+    monkeypatch.setattr(
+        filters, "read_kernel_file", lambda path: "nat" if path.endswith("/ip_tables_names") else ""
+    )
+    assert filters.survey_legacy_rules() == {"ip": saved.split("\n")[1:4]}
+    assert asked == [["iptables-legacy-save"]]
+
+
 # --- places are shared ---------------------------------------------------------------------------------
 
 

@@ -5,10 +5,12 @@ The verdicts: open, refused, rejected, dropped, no_route, reset, wrong_source, s
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import secrets
 import selectors
 import socket
+import struct
 import time
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,7 @@ from ..facts.sockets import (
 )
 from ..schema.ladder import BY_CHANCE, SLOW
 from .handshake import LINE_LIMIT, format_client_line, parse_hello_line, parse_ok_line
-from .verdicts import classify_outcome
+from .verdicts import FULL_SIZE, classify_outcome
 
 if TYPE_CHECKING:
     from typing import Callable
@@ -41,7 +43,11 @@ CLOSED_SECONDS = 1.5  # for ports that must be closed: silence is expected, so d
 IN_PROGRESS = (0, errno.EINPROGRESS, errno.EAGAIN)
 CHUNK = 65536
 HOLE = "mtu_black_hole"
-DOUBTED_MOST = 4  # peers whose black hole is tried alone
+DOUBTED_MOST = 16  # peers that are tried once more
+ALONE = 2  # times the deadline, for one connection to each of them
+# Below this rate in Mbit/s, the transfer takes far longer than a busy machine delays it.
+SLOW_ALONE = 30.0
+LOSSY_LEAST, LOSSY_SHARE = 3, 0.5  # of the connections to a peer
 
 
 class ConnectionProbe:
@@ -97,6 +103,10 @@ class ConnectionProbe:
             self.source = str(self.sock.getsockname()[0])
         except OSError:
             self.source = ""
+        if self.connected and (self.upload or self.outbox or self.download):
+            # What a slow link still has to carry of this connection would delay the next one.
+            with contextlib.suppress(OSError):
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
 
     @property
@@ -416,40 +426,57 @@ def discard_doubtful_ports(results: list[LinkResult], denied: list[LinkResult]) 
     return kept
 
 
+def is_doubtful_link(records: list[LinkResult]) -> bool:
+    """Return whether a link loses large packets, or so many that it may only be slow for many connections at once."""
+    lossy = sum(r["verdict"] == "open" and bool(r["lost"]) for r in records)
+    hole = any(r["verdict"] == HOLE for r in records)
+    return hole or (lossy >= LOSSY_LEAST and lossy >= LOSSY_SHARE * len(records))
+
+
+def choose_doubtful_targets(
+    results: list[LinkResult], targets: list[ProbeTarget]
+) -> list[ProbeTarget]:
+    """Return one listener of each peer whose packets seem to be lost, one with lost large packets first."""
+    by_peer: dict[str, list[LinkResult]] = {}
+    for record in results:
+        if record["kind"] not in ("outside", "held"):
+            by_peer.setdefault(record["node"], []).append(record)
+    found = []
+    for name, records in by_peer.items():
+        if is_doubtful_link(records):
+            holes = {r["port"] for r in records if r["verdict"] == HOLE}
+            ports = holes or {r["port"] for r in records if r["verdict"] == "open"}
+            found += [t for t in targets if t["node"] == name and t["port"] in ports][:1]
+    return found[:DOUBTED_MOST]
+
+
 def refute_black_holes(
     results: list[LinkResult], targets: list[ProbeTarget], me: ProbeOrigin, seconds: float
 ) -> tuple[list[LinkResult], list[PeerRate]]:
-    """Try peers whose large packets seem to be lost once more, with one connection alone.
+    """Try peers whose packets seem to be lost once more, with one connection each.
 
-    On a slow link, many connections at once move too little in the given time. One of them gets through. A link that
-    really loses large packets stays silent.
+    On a slow link, many connections at once move too little in the given time, and overflow a queue. One of them gets
+    through. A link that really loses packets loses some of this connection as well.
 
     Returns:
-        The results without refuted black holes, and the rates of these links.
+        The results without refuted black holes, and the rates of links that are slow.
     """
-    doubted = {(r["node"], r["port"]): r["node"] for r in results if r["verdict"] == HOLE}
-    chosen: dict[str, ProbeTarget] = {}
-    for target in targets:
-        if (target["node"], target["port"]) in doubted and len(chosen) < DOUBTED_MOST:
-            chosen.setdefault(target["node"], target)
-    rates: dict[str, PeerRate] = {}
-    for name, target in chosen.items():
-        mesh = ProbeMesh(me["node"], me["address"], me["token"], me["payload"])
-        probe = mesh.round([target], seconds)[0]
-        if (
-            describe_probe(probe, me["address"], 3, lambda _: {})["verdict"] != HOLE
-            and probe.proved
-        ):
-            rates[name] = measure_rate(target, me, me["payload"], seconds)
-    kept: list[LinkResult] = []
-    for record in results:
-        rate = rates.get(record["node"]) if record["verdict"] == HOLE else None
-        if rate:
-            remark = "{}: {} Mbit/s".format(SLOW, round(rate["mbit_s"], 1))
-            kept.append({**record, "verdict": "open", "remark": remark})
-        else:
-            kept.append(record)
-    return kept, list(rates.values())
+    doubted = choose_doubtful_targets(results, targets)
+    mesh = ProbeMesh(me["node"], me["address"], me["token"], me["payload"])
+    slow: dict[str, str] = {}
+    rates = []
+    for probe in mesh.round(doubted, ALONE * seconds) if doubted else []:
+        if probe.complete or (probe.came >= FULL_SIZE and not has_unsent_payload(probe)):
+            rate = measure_rate(probe.target, me, me["payload"], seconds)
+            slow[rate["node"]] = "{}: {} Mbit/s".format(SLOW, round(rate["mbit_s"], 1))
+            rates += [rate] if rate["mbit_s"] < SLOW_ALONE and not rate.get("lost") else []
+    kept: list[LinkResult] = [
+        {**r, "verdict": "open", "remark": slow[r["node"]]}
+        if r["verdict"] == HOLE and r["node"] in slow
+        else r
+        for r in results
+    ]
+    return kept, rates
 
 
 def measure_rate(target: ProbeTarget, me: ProbeOrigin, size: int, seconds: float) -> PeerRate:
