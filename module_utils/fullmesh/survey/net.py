@@ -241,7 +241,7 @@ def survey_changed_sysctls(manifest: str) -> dict[str, ChangedSetting]:
     for key, written in list(held.items())[:SETTINGS_MOST]:
         path = "/proc/sys/" + sysctl_key_to_path(key)
         then, now = normalize_value(written), normalize_value(read_kernel_file(path))
-        if os.path.exists(path) and now != then:
+        if isinstance(written, str) and os.path.exists(path) and now != then:
             found[key] = {"written": then, "now": now}
     return found
 
