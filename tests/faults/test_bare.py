@@ -102,13 +102,13 @@ def test_the_slow_one_of_four_nodes_is_named(bare: Bench, ways: str) -> None:
     finally:
         bare.on(slow, "tc qdisc del dev eth1 root", check=False)
         bare.outside(f"tc qdisc del dev {cable} root", check=False)
-    direction = {
-        "out": f"{slow} -> {others}",
-        "in": f"{others} -> {slow}",
-        "both": f"{slow} <-> {others}",
+    expected = {
+        "out": ("DG-191", slow, f"{slow} -> {others}"),
+        "in": ("DG-139", slow, f"{others} -> {slow}"),
+        "both": ("DG-191", slow, f"{slow} -> {others}"),
     }
     found = [(one["code"], one["node"], one["direction"]) for one in said.findings]
-    assert found == [("DG-139", slow, direction[ways])], said.told()
+    assert found == [expected[ways]], said.told()
 
 
 # Last: a diagnosis changes nothing, also on nodes that have seen all the faults and their repairs.

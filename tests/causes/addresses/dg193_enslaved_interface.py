@@ -23,7 +23,8 @@ FAULTS = (
         BARE,
         at(
             VICTIM,
-            "ip link add fault type bridge; ip link set fault up; ip link set eth1 master fault",
+            "ip link add fault type bridge; ip link set fault up; ip link set eth1 master fault\n"
+            "ip neigh flush dev eth1",
             "ip link set eth1 nomaster; ip link del fault",
         ),
         expect={"peer": "{peer}"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from records import UBUNTU1 as UB
 
 from causes.changes import NEW, Change, dport, put, rule, shut, together
-from causes.faults import LINK_IN, TUNED, VICTIM, WHOLE, Fault, at, wall
+from causes.faults import LINK_IN, TUNED, WHOLE, Fault, wall
 
 OLD = [
     "*filter",
@@ -28,19 +28,5 @@ FAULTS = (
         TUNED,
         wall("iifname eth1 tcp dport $FIRST-$LAST drop"),
         expect={**LINK_IN, "port": WHOLE},
-    ),
-    Fault(
-        "second-table",
-        TUNED,
-        at(
-            VICTIM,
-            "iptables-legacy -A INPUT -i eth1 -p tcp --dport $FIRST:$LAST -j DROP",
-            "iptables-legacy -F INPUT",
-        ),
-        "legacy",
-        expect={
-            **LINK_IN,
-            "port": WHOLE,
-        },
     ),
 )

@@ -109,14 +109,4 @@ FAULTS = (
         expect=LINK_OUT,
     ),
     Fault("snat-in", BARE, snat("snat to 192.0.2.7", "input"), expect=LINK_IN),
-    Fault(
-        "snat-legacy",
-        BARE,
-        at(
-            VICTIM,
-            "iptables-legacy -t nat -A POSTROUTING -o eth1 -j SNAT --to-source 192.0.2.7",
-            "iptables-legacy -t nat -F POSTROUTING",
-        ),
-        expect=LINK_OUT,
-    ),
 )

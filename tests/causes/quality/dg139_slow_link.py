@@ -7,7 +7,7 @@ from records import UBUNTU1 as UB
 from records import World
 
 from causes.changes import Change, node
-from causes.faults import BARE, LINK_OUT, VICTIM, Fault, at
+from causes.faults import BARE, LINK_OUT, OUTSIDE, Fault, at
 
 
 def slow(world: World) -> None:
@@ -24,9 +24,9 @@ FAULTS = (
         "slow",
         BARE,
         at(
-            VICTIM,
-            "tc qdisc add dev eth1 root tbf rate 10mbit burst 32kbit limit 4mb",
-            "tc qdisc del dev eth1 root",
+            OUTSIDE,  # a queue on the node itself is DG-191
+            "tc qdisc add dev $P_CABLE root tbf rate 10mbit burst 32kbit limit 4mb",
+            "tc qdisc del dev $P_CABLE root",
         ),
         expect=LINK_OUT,
     ),

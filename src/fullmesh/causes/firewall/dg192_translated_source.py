@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
+from fullmesh.causes.engine import LINK, RECORDED, Cause, CauseCase, Explains
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.firewall.blocked_links import suggest_legacy_removal
 from fullmesh.causes.firewall.packet_filter import make_tcp_packet
@@ -129,6 +129,11 @@ CAUSE = Cause(
     cases=(
         CauseCase("snat", "nft snat to another address in postrouting", fields=LINK),
         CauseCase("snat-in", "nft snat in a nat chain at the input hook", fields=LINK),
-        CauseCase("snat-legacy", "iptables-legacy -t nat -j SNAT in POSTROUTING", fields=LINK),
+        CauseCase(
+            "snat-legacy",
+            "iptables-legacy -t nat -j SNAT in POSTROUTING",
+            by=RECORDED,
+            fields=LINK,
+        ),
     ),
 )

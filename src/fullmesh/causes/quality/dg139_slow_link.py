@@ -112,7 +112,10 @@ CAUSE = Cause(
     explains=(Explains(("VC-209",), has_same_links),),
     cases=(
         CauseCase(
-            "slow", "tc tbf rate 10mbit on the node's eth1", fields=LINK, options=("--bandwidth",)
+            "slow",
+            "tc tbf rate 10mbit on this machine's end of the peer's cable",
+            fields=LINK,
+            options=("--bandwidth",),
         ),
     ),
 )

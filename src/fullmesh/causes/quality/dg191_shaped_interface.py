@@ -87,7 +87,6 @@ def rule_shaped_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
         one = held[0]
         outgoing = one["side"] == "egress"
         some = "" if one["every"] else ", of the packets that a filter selects"
-        place = f"{one['side']} of " if not outgoing else ""
         yield Finding(
             "DG-191",
             "L2",
@@ -98,7 +97,7 @@ def rule_shaped_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
             direction=f"{name} -> {join_names(peers)}"
             if outgoing
             else f"{join_names(peers)} -> {name}",
-            seen=f"tc {one['what']} at the {place}{one['card']}: {describe_effect(one)}",
+            seen=f"tc {one['what']} on {one['card']} ({one['side']}): {describe_effect(one)}",
             expected="no limit below the speed of the interface",
             fix=f"on {name}: tc qdisc del dev {one['card']} {'root' if outgoing else 'ingress'}, then"
             " remove it from the program that adds it",
