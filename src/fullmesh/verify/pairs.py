@@ -146,8 +146,8 @@ def find_slow_links(seen: ClusterObservations) -> Iterator[Finding]:
                 direction=f"{source} -> {peer}",
                 seen=remark,
                 expected="64 KiB there and back at once",
-                fix=f"on both: tc qdisc show; ethtool {seen.plan['nodes'][source]['interface'] or 'INTERFACE'}."
-                " Then check the switch",
+                check=f"on both: tc qdisc show; ethtool {seen.plan['nodes'][source]['interface'] or 'INTERFACE'}",
+                fix="remove the limit on the nodes, the switch or the hypervisor",
                 pairs=((source, peer),),
             )
 

@@ -50,6 +50,7 @@ def rule_enslaved_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
             direction=f"{name} <-> {peers}",
             seen=f"{card['name']} master {master}",
             expected=f"the address on {master}, or {card['name']} without a master",
+            check=f"on {name}: ip -br link show master {master}; ip -br address",
             fix=f"on {name}: ip link set {card['name']} nomaster, or move {evidence.address(name)} to {master}",
             pairs=pairs,
             kinds=ALL_KINDS,

@@ -101,6 +101,7 @@ def make_translation_finding(
         direction=f"{sources} -> {targets}",
         seen=f"table {rule.table} chain {rule.chain}: {rule.text}",
         expected="the cluster address",
+        check=f"on {name}: grep -rE 'snat|masquerade|SNAT|MASQUERADE' /etc",
         fix=suggest_translation_removal(name, rule),
         pairs=tuple(pairs),
         kinds=EVERY_KIND,
@@ -113,7 +114,7 @@ def suggest_translation_removal(name: str, rule: SourceTranslation) -> str:
         return suggest_legacy_removal(name, rule.table, rule.line)
     return (
         f"on {name}: nft delete rule {rule.table} {rule.chain} handle {rule.handle}, or exclude the peers"
-        f" from it. Then find the file that loads it: grep -r {rule.table.split()[-1]} /etc"
+        " from it"
     )
 
 

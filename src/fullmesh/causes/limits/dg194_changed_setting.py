@@ -60,9 +60,9 @@ def rule_changed_settings(evidence: ClusterEvidence) -> Iterator[Finding]:
             node=name,
             seen="; ".join(f"{key} = {one['now']}" for key, one in shown),
             expected="; ".join(f"{key} = {one['written']}" for key, one in shown),
+            check=f"on {name}: grep -rs {shown[0][0]} /etc/sysctl.d /etc/sysctl.conf /usr/lib/sysctl.d",
             fix=f"on {name}: "
-            + " && ".join(f"sysctl -w '{key}={one['written']}'" for key, one in shown)
-            + ", then find the program that changes it",
+            + " && ".join(f"sysctl -w '{key}={one['written']}'" for key, one in shown),
             severity=WARNING,
         )
 

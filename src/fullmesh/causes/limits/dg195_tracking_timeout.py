@@ -40,6 +40,7 @@ def rule_tracking_timeout(evidence: ClusterEvidence) -> Iterator[Finding]:
             node=name,
             seen=f"{TIMEOUT}={timeout}{strict}",
             expected=f"at least {LEAST} s, as the default of {DEFAULT}",
+            check=f"on {name}: grep -rs {TIMEOUT} /etc/sysctl.d /etc/sysctl.conf /usr/lib/sysctl.d",
             fix=f"on {name}: sysctl -w {TIMEOUT}={DEFAULT}",
             severity=WARNING,
         )

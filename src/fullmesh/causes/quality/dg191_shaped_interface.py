@@ -99,8 +99,8 @@ def rule_shaped_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
             else f"{join_names(peers)} -> {name}",
             seen=f"tc {one['what']} on {one['card']} ({one['side']}): {describe_effect(one)}",
             expected="no limit below the speed of the interface",
-            fix=f"on {name}: tc qdisc del dev {one['card']} {'root' if outgoing else 'ingress'}, then"
-            " remove it from the program that adds it",
+            check=f"on {name}: tc -s qdisc show dev {one['card']}; tc filter show dev {one['card']} ingress",
+            fix=f"on {name}: tc qdisc del dev {one['card']} {'root' if outgoing else 'ingress'}",
             severity=ERROR if is_grave(evidence, name, one) else WARNING,
             pairs=tuple((name, peer) if outgoing else (peer, name) for peer in peers),
         )
