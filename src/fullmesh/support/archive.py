@@ -27,11 +27,11 @@ RUN_RESULT = re.compile(rf"runs/([A-Za-z0-9_-]{{1,80}})/{re.escape(RESULT)}")
 MOST_RUNS = 5
 # what a run leaves -> its form. Reports are rendered from them again.
 RUN_FILES = {RESULT: "json", "ansible.log": "text", "events.jsonl": "jsonl"}
-MOST_TEXT = 4 << 20  # bytes of a log. Its end stays.
+MOST_TEXT = 2 << 20  # bytes of a log. Its end stays.
 MOST_JSON = (
     64 << 20
 )  # bytes of a result. A larger one is left out, because a part of it is no JSON.
-MOST_TOTAL = 256 << 20
+MOST_TOTAL = 64 << 20
 MOST_MEMBERS = 4096
 MOST_RESULT = 256 << 20  # bytes of a result that is read from a bundle
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can have

@@ -23,7 +23,7 @@ LEAST_BASE64, LONGEST_BASE64 = 8, 1 << 20
 LEAST_SECRET = 6
 FULL_IPV6 = 39  # characters of a GID in sysfs
 ESCAPE = re.compile(r"\\(?:u00|x)([2-7][0-9a-fA-F])")
-PERCENT = re.compile(r"[^\s\"'<>\\]*%[0-9A-Fa-f]{2}[^\s\"'<>\\]*")
+PERCENT = re.compile(r"(?<![^\s\"'<>\\])[^\s\"'<>\\]*%[0-9A-Fa-f]{2}[^\s\"'<>\\]*")
 BASE64 = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{4,}={0,2}(?![A-Za-z0-9+/_=])")
 HEX_LONG = re.compile(
     r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{12}|[0-9A-Fa-f]{16}|[0-9A-Fa-f]{32})(?![0-9A-Za-z])"
@@ -54,7 +54,7 @@ CONTEXTS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
         r"\w://(?:[^\s/@]*@)?(?P<host>[A-Za-z0-9][\w.-]*)",
-        r"(?P<user>[A-Za-z_][\w.-]*)@(?![\w.-]*\.(?:service|socket|timer|mount|target|slice|scope)\b)"
+        r"(?P<user>[A-Za-z_][\w.-]{0,63})@(?![\w.-]{0,250}\.(?:service|socket|timer|mount|target|slice|scope)\b)"
         r"(?P<host>(?:\d{1,3}\.){3}\d{1,3}|[A-Za-z0-9][\w-]*(?:\.[\w-]+)*\.[A-Za-z]{2,})(?![\w.-]*[(/])",
         r"\w://(?P<user>[A-Za-z_][\w.-]*)@",
         r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d))"
