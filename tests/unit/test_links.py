@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullmesh import node_values
 from fullmesh.faults import Fault, InvalidInputError
-from fullmesh.model import addresses, nics, plan, stacks
+from fullmesh.model import nics, plan, stacks
 from fullmesh.model.node_view import resolve_node_interfaces
 from fullmesh.roles import preflight
 
@@ -203,7 +204,7 @@ def test_no_input_crashes_it_or_passes_unchecked(entries: list[Any]) -> None:
     assert len(found) == len(entries)
     for link in found:
         assert link.interface or link.mac or link.vlan or link.addresses
-        assert not link.interface or addresses.INTERFACE_NAME.match(link.interface)
+        assert not link.interface or node_values.INTERFACE_NAME.match(link.interface)
         if link.vlan:
             assert 1 <= link.vlan.number <= 4094
         if link.bond:
