@@ -1,0 +1,77 @@
+"""The catalogue of released messages: every rule about torch or NCCL searches for words that a release prints."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from devtools import messages
+from devtools.messages import LibraryMessage
+from fullmesh.explain.judge import CAUSES
+
+FAMILIES = ("nccl", "gloo", "store")
+# reason -> causes of these families whose words are not in the catalogue
+EXCEPTIONS = {
+    "the words are values in a message: an errno, an address, a version": (
+        "LG-102 LG-103 LG-104 LG-106 LG-114 LG-213 LG-405 LG-413 LG-414 LG-431 LG-447 LG-453 LG-905 LG-912"
+    ),
+    "only torch with CUDA has it, and the catalogue has the CPU build": "LG-212 LG-415 LG-416 LG-422 LG-454",
+    "a longer message is put together from pieces": "LG-105 LG-111 LG-112 LG-116",
+    "several lines show it together, and none of them is an error": "LG-115 LG-209 LG-410 LG-424 LG-914",
+    "another library prints it": "LG-419 LG-420 LG-434 LG-435 LG-437",
+    "older releases print it": "LG-425 LG-901",
+}
+
+
+def test_every_rule_of_torch_and_nccl_searches_for_words_of_a_release() -> None:
+    texts = "\n".join(one.text for one in messages.read_catalogue())
+    silent = {
+        code
+        for code, cause in CAUSES.items()
+        if cause.family in FAMILIES
+        and not any(
+            len(pattern.needle) >= messages.LEAST and pattern.needle in texts
+            for pattern in (*cause.patterns, *(fact.pattern for fact in cause.facts))
+        )
+    }
+    assert silent == {code for codes in EXCEPTIONS.values() for code in codes.split()}
+
+
+def test_a_message_keeps_its_first_and_last_version() -> None:
+    known = [LibraryMessage("NCCL", "2.9.1", "2.9.1", "it failed %d")]
+    (one,) = messages.merge_messages(known, "NCCL", "2.10.0", ["it failed %d"])
+    assert (one.first, one.last) == ("2.9.1", "2.10.0")
+    assert messages.merge_messages([one], "NCCL", "2.8", ["it failed %d"])[0].first == "2.8"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_messages_are_read_from_a_library_or_a_wheel(packed: bool, tmp_path: Path) -> None:
+    strings = b"\0The pipe to rank %d failed : %s\0short\0All is well with rank 3\0x INTERNAL ASSERT FAILED rank\0"
+    library = tmp_path / "libtorch_cpu.so"
+    library.write_bytes(b"\x7fELF" + strings)
+    path = library
+    if packed:
+        path = tmp_path / "torch.whl"
+        with zipfile.ZipFile(path, "w") as wheel:
+            wheel.write(library, "torch/lib/libtorch_cpu.so")
+    found = messages.find_library("torch", path, tmp_path / "out")
+    assert list(messages.extract_messages("torch", found)) == ["The pipe to rank %d failed : %s"]
+
+
+def test_a_message_without_a_cause_is_listed() -> None:
+    known = LibraryMessage(
+        "NCCL", "2", "2", "Duplicate GPU detected : rank %d and rank %d both on CUDA device %lx"
+    )
+    reset = LibraryMessage("NCCL", "2", "2", "Call to recv from %s failed : %s")
+    unknown = LibraryMessage("NCCL", "2", "2", "the frobnicator is closed")
+    assert messages.find_uncovered([known, reset, unknown]) == [unknown]
+
+
+def test_the_catalogue_is_written_as_it_was_read(tmp_path: Path) -> None:
+    held = messages.read_catalogue()
+    copy = tmp_path / "copy.xz"
+    messages.write_catalogue(held, copy)
+    assert messages.read_catalogue(copy) == held
+    assert {one.program for one in held} == set(messages.PROGRAMS)
