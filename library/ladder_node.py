@@ -74,6 +74,14 @@ options:
       - A silent name server delays the run only once.
     type: bool
     default: false
+  as_job:
+    description: With C(survey), also run the first second of a job through a login of the account of jobs.
+    type: bool
+    default: false
+  job_user:
+    description: The account of jobs. Empty uses that of job units, or an account without special rights.
+    type: str
+    default: ""
   range:
     description: First and last data port. Empty uses this kernel's own range.
     type: list

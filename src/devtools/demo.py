@@ -217,6 +217,7 @@ def break_one(args: argparse.Namespace, lab: Described) -> int:
         progress=args.progress,
         json=False,
         bandwidth=False,
+        no_job=False,
         deadline=diagnose_cli.DEADLINE,
         more=[],
     )

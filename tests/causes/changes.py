@@ -22,8 +22,8 @@ from records import UBUNTU1 as UB
 
 from fullmesh.model import services
 from fullmesh.observed.ladder import Direction, LoginLimits, PacketRoute, Verdict
-from fullmesh.observed.survey import EfaSurvey, JobProcess, NodeSurvey
-from fullmesh.verify.model import NodeAnswers
+from fullmesh.observed.survey import EfaSurvey, JobLogin, JobProcess, NodeSurvey
+from fullmesh.verify.model import ClusterObservations, NodeAnswers
 
 EL_ADDRESS = DIAGNOSED + "11"
 
@@ -359,6 +359,29 @@ EFA: EfaSurvey = {
 def efa(**change: Any) -> Break:
     """EFA on both nodes (what efa.observe makes of a whole one: test_efa.py), with a difference on one."""
     return together(put("efa", EFA, EL, UB), lambda w: survey(w)["efa"].update(change))
+
+
+def start_of_job(*steps: tuple[str, ...], **more: Any) -> JobLogin:
+    """The first second of a job, with steps that failed: (step, subject, error, source)."""
+    names = ("step", "subject", "error", "source")
+    found: dict[str, Any] = {
+        "account": "jobs",
+        "known": True,
+        "steps": [dict(zip(names, (*step, "", "")[:4], strict=True)) for step in steps],
+        **{part: {} for part in ("command", "login", "file", "sources")},
+        "seconds": 0.2,
+    }
+    return cast("JobLogin", {**found, **more})
+
+
+def started(*steps: tuple[str, ...], **more: Any) -> Callable[[ClusterObservations], None]:
+    """A verification in which ubuntu1's job met this in its first second."""
+
+    def change(seen: ClusterObservations) -> None:
+        facts = seen.nodes[UB]["node"]["facts"]
+        facts["survey"]["job_start"] = start_of_job(*steps, **more)
+
+    return change
 
 
 def running(rank: int, name: str) -> Break:

@@ -164,6 +164,13 @@ def login_variable(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
     return edited("/etc/environment", change, where, after=NEW_LOGIN)
 
 
+def closed(path: str, mode: str, where: str = VICTIM) -> tuple[Step, ...]:
+    """A file or folder with another mode."""
+    keep = f"/run/fault.mode{path.replace('/', '_')}"
+    do = f"stat -c %a {path} > {keep}; chmod {mode} {path}"
+    return at(where, do, f"chmod $(cat {keep}) {path}; rm {keep}")
+
+
 def hosts(edit: str, where: str = VICTIM) -> tuple[Step, ...]:
     """A changed /etc/hosts: ``edit`` prints the new text, the old one is ``$OLD``."""
     return edited(

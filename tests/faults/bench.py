@@ -153,6 +153,7 @@ class Bench:
             inventory=str(inventory or self.inventory),
             deadline=deadline,
             bandwidth="--bandwidth" in options,
+            no_job="--no-job" in options,
             more=["-e", f"diagnose_runs_dir={self.runs}", *more],
         )
         begun = time.monotonic()

@@ -44,6 +44,7 @@ KEPT = {
     "processes": "tuned-stale-job",
     "limits": "tuned-shm",
     "gpu": "bare-gpus",
+    "ranks": "tuned-job-python-closed",
 }
 
 

@@ -135,6 +135,16 @@ def test_an_impossible_call_exits_with_2_and_a_code(
     assert done.stderr.startswith(f"[{code}]")
 
 
+def test_an_environment_file_with_windows_line_ends_is_refused(
+    wrapper: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "windows"
+    file.write_bytes(b"NNODES=2\r\n")
+    done = call(wrapper, "train.py", FULLMESH_ENV=str(file))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"[LA-102] {file} has Windows line ends")
+
+
 def stand_in(wrapper: Path, text: str) -> None:
     python = wrapper.parent / "bin/python"
     python.write_text(f"#!/bin/sh\n{text}\n")

@@ -26,7 +26,7 @@ from fullmesh.causes.cloud import accounts
 from fullmesh.causes.engine import load_cause, load_causes
 from fullmesh.diagnose import judge, run
 from fullmesh.observed.survey import NodeSurvey
-from fullmesh.verify import cards, gpu, node, pairs, ranks
+from fullmesh.verify import cards, gpu, job_start, node, pairs, ranks
 from fullmesh.verify.model import ClusterObservations
 
 # What no answer of a node makes, and why.
@@ -48,7 +48,14 @@ OTHER_RULES = {
     accounts.rule_security_groups: "AWS's answers, not a node's (test_diagnose_cloud.py)",
 }
 CAUSES = load_causes("DG")
-VERIFICATION = (*node.RULES, *pairs.RULES, *cards.CARD_RULES, *gpu.JOB_RULES, *ranks.RULES)
+VERIFICATION = (
+    *node.RULES,
+    *pairs.RULES,
+    *cards.CARD_RULES,
+    *job_start.RULES,
+    *gpu.JOB_RULES,
+    *ranks.RULES,
+)
 
 
 @cache

@@ -67,6 +67,8 @@ WANT: LadderNodeParams = {
     "allowed": [],
     "survey": True,
     "beside": False,
+    "as_job": False,
+    "job_user": "",
     "range": [],
     "assumed": False,
     "spread": 0,

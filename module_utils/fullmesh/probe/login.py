@@ -14,6 +14,8 @@ import resource
 import subprocess
 from typing import TYPE_CHECKING
 
+from ..survey.job_accounts import LOGIN_ENVIRONMENT
+
 if TYPE_CHECKING:
     import pwd
 
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # a directory service that does not answer must not hold the others up
 ENDLESS = -1
-# Nothing from root's environment: proxy passwords, SUDO_*, variables that sudo or su passed on.
-ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+ENVIRONMENT = LOGIN_ENVIRONMENT
 # A line of /proc/PID/limits. The soft limit counts, until a process raises it.
 ROW = re.compile(r"^(Max [a-z ]+?) {2,}(\d+|unlimited) +(\d+|unlimited)", re.MULTILINE)
 FILES, MEMORY, PROCESSES = "Max open files", "Max locked memory", "Max processes"

@@ -64,6 +64,8 @@ class LadderNodeParams(TypedDict):
     allowed: list[list[int]]
     survey: bool
     beside: bool
+    as_job: bool
+    job_user: str
     range: list[int]
     assumed: bool
     spread: int

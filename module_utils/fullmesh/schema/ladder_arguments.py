@@ -26,6 +26,8 @@ LADDER_NODE: Arguments = {
     "allowed": {"type": "list", "elements": "list", "default": []},
     "survey": {"type": "bool", "default": False},
     "beside": {"type": "bool", "default": False},
+    "as_job": {"type": "bool", "default": False},
+    "job_user": {"type": "str", "default": ""},
     "range": {"type": "list", "elements": "int", "default": []},
     "assumed": {"type": "bool", "default": False},
     "spread": {"type": "int", "default": 0},

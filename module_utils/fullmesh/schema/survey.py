@@ -443,6 +443,80 @@ class JobUnit(JobUnitBase, total=False):
     environment: dict[str, str]
 
 
+START_STEPS = (
+    "use",
+    "preload",
+    "load",
+    "value",
+    "source",
+    "write",
+    "cache",
+    "resolve",
+    "bind",
+    "path",
+    "python",
+    "login",
+)
+
+
+class StartStep(TypedDict):
+    """A step of a job's start that failed.
+
+    Attributes:
+        step: ``use``: the account may not use *error*, a part of the path *subject*. ``preload``: the loader goes on
+            without the library *subject*. ``load``: it lacks a library. ``value``: the variable *subject* has an odd
+            value. ``source``: a shell cannot read the file *subject*. ``write``: to the folder *subject*. ``cache``:
+            the same of a folder of caches. ``resolve``: a name. ``bind``: a port. ``path``: the variable *subject*
+            names the missing file *error*. ``python``: does not start with the variables in *error*. ``login``: ended
+            early.
+        subject: as above.
+        error: the system's word, or as above.
+        source: the file and line that cause it, "" if unknown.
+    """
+
+    step: Literal[
+        "use",
+        "preload",
+        "load",
+        "value",
+        "source",
+        "write",
+        "cache",
+        "resolve",
+        "bind",
+        "path",
+        "python",
+        "login",
+    ]
+    subject: str
+    error: str
+    source: str
+
+
+class JobLogin(TypedDict):
+    """The start of a job, as its account.
+
+    Attributes:
+        account: its name.
+        known: it is the account of jobs. Otherwise it stands for all accounts without special rights.
+        steps: those that failed.
+        command: variables of a command that ssh runs, for names that matter to a job.
+        login: the same for the login shell.
+        file: the same of /etc/fullmesh/env, as a shell reads it.
+        sources: the file and line of a variable, for some of them.
+        seconds: of all steps together.
+    """
+
+    account: str
+    known: bool
+    steps: list[StartStep]
+    command: dict[str, str]
+    login: dict[str, str]
+    file: dict[str, str]
+    sources: dict[str, str]
+    seconds: float
+
+
 class NodeIdentity(TypedDict):
     """A digest of the machine-id ("" without one), and the fingerprints of the host keys as ssh-keygen prints them."""
 
@@ -481,6 +555,7 @@ class NodeSurvey(NodeSurveyBase, NameLookups, total=False):
     hooks: list[PacketHook]
     queues: list[ShapedQueue]
     job_unit: JobUnit
+    job_start: JobLogin
     identity: NodeIdentity
     next_boot: NextBoot
 

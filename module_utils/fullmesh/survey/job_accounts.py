@@ -20,6 +20,9 @@ USER = re.compile(r"^User=([\w.-]+)\s*$", re.MULTILINE)
 UNNAMED_ACCOUNTS = ("nobody", "root")
 RANKS_SAY = (b"\0RANK=", b"\0MASTER_ADDR=")
 ENVIRONMENT_MOST = 131072
+# Where a login begins, with nothing from root's environment: proxy passwords, SUDO_*, variables that sudo or su passed
+# on.
+LOGIN_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 def find_account_entry(name: str) -> pwd.struct_passwd | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from ..facts import efa
 from ..schema.ports import KERNEL_RANGE, PortRange, parse_port_range
-from . import filters, hooks, identity, job, job_unit, names, net, next_boot, queues
+from . import filters, hooks, identity, job, job_start, job_unit, names, net, next_boot, queues
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,6 +156,8 @@ def begin_survey(
         ("job_unit", job_unit.survey_job_unit, None),
         ("next_boot", lambda: next_boot.survey_next_boot(own, peers), None),
     ]
+    if want["as_job"]:
+        todo.append(("job_start", lambda: job_start.survey_job_start(want), None))
     if os.geteuid() == 0 and ":" not in own:
         todo.append(("duplicates", lambda: net.find_duplicate_addresses(own), []))
     look.begin(todo, names.NAME_SECONDS)

@@ -83,8 +83,15 @@ class ClusterEvidence:
         return parse_decimal(self.sysctl(name, key), least=-LARGEST_NUMBER)
 
     def variable(self, name: str, key: str) -> tuple[str, str] | None:
-        """Return a variable as a job on the node would see it, and its source."""
+        """Return a variable as a job on the node would see it, and its source.
+
+        The launchers keep the values that a login has.
+        """
         found = self.survey(name).get("environment", {}).get("values", {}).get(key)
+        login = self.survey(name).get("job_start")
+        value = {**login["command"], **login["login"]}.get(key) if login else None
+        if login and value is not None and (not found or found["value"] != value):
+            return value, login["sources"].get(key, f"the login of {login['account']}")
         return (found["value"], found["source"]) if found else None
 
     def cards(self, name: str) -> list[Nic]:

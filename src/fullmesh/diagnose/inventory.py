@@ -192,6 +192,7 @@ def build_node_request(
         if made.get("guessed")
         else [made["data_ports"]["first"], made["data_ports"]["last"]],
         "python": f"{venv}/bin/python",
+        "job_user": str(variables.get("launchers_job_user") or ""),
         "nccl": False,
         "spread": next(count for most, count in SPREADS if len(made["nodes"]) <= most),
     }

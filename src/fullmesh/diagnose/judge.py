@@ -18,7 +18,7 @@ from fullmesh.observed.ports import PortRange
 from fullmesh.result.findings import ERROR, WARNING, Finding
 from fullmesh.result.survey import get_survey
 from fullmesh.result.types import MissedRow, NodeSummary, NoteRow, Result, RungId
-from fullmesh.verify import build, gid_pins, pairs, schedule
+from fullmesh.verify import build, gid_pins, job_start, pairs, schedule
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
@@ -154,6 +154,7 @@ def run_verification_rules(look: ClusterEvidence) -> list[Finding]:
         verify_node.check_nodes,
         verify_cards.check_gpu_health,
         gid_pins.find_bad_gid_pins,
+        job_start.check_job_start,
         pairs.check_links,
     )
     found = [finding for rule in rules_of_it for finding in rule(look.seen)]

@@ -48,6 +48,11 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         action="store_true",
         help="measure the rate of every link, and name the slow NIC, node or link",
     )
+    parser.add_argument(
+        "--no-job",
+        action="store_true",
+        help="do not start a login of the account of jobs",
+    )
     options.add_playbook_options(parser, (*options.CONNECT, *options.RUN))
     parser.set_defaults(func=run_diagnose)
 
@@ -59,6 +64,7 @@ def build_diagnose_command(args: argparse.Namespace, name: str, *, quiet: bool =
         "diagnose_call_seconds": max(CALL_LEAST, int(args.deadline * CALL_SHARE)),
         "diagnose_runs_dir": str(RUNS),
         "diagnose_quiet": quiet,
+        "diagnose_no_job": args.no_job,
         "diagnose_bandwidth": BANDWIDTH_MIB if args.bandwidth else 0,
     }
     inventory = str(Path(args.inventory).resolve())

@@ -9,7 +9,16 @@ from typing import Any, TypedDict, cast
 from fullmesh.faults import Fault
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.result.types import RankRow, RungId, Status
-from fullmesh.verify import bisected, gid_pins, mesh, pairs, probe_wants, rank_ends, schedule
+from fullmesh.verify import (
+    bisected,
+    gid_pins,
+    job_start,
+    mesh,
+    pairs,
+    probe_wants,
+    rank_ends,
+    schedule,
+)
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import gpu as verify_gpu
 from fullmesh.verify import node as verify_node
@@ -136,6 +145,7 @@ def check_before_job(seen: ClusterObservations) -> list[Finding]:
         verify_node.check_nodes,
         verify_cards.check_gpus,
         gid_pins.find_bad_gid_pins,
+        job_start.check_job_start,
         pairs.check_links,
     )
     return filter_asked_findings(seen, [finding for rule in rules for finding in rule(seen)])

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from fullmesh.causes.engine import Cause, CauseCase
-from fullmesh.causes.env.job_interfaces import LOOPBACK, is_matched_by_nccl
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.observed.survey import Nic
 from fullmesh.result.findings import Finding, join_names
+from fullmesh.verify.socket_interfaces import LOOPBACK, is_matched_by_nccl
 
 UNREACHED = (
     "docker",

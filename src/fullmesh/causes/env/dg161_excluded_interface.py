@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullmesh.causes.engine import Cause, CauseCase
-from fullmesh.causes.env.job_interfaces import is_matched_by_nccl
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.result.findings import WARNING, Finding
+from fullmesh.verify.socket_interfaces import is_matched_by_nccl
 
 NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
 

@@ -127,6 +127,7 @@ def ladder_wants(plan: ClusterPlan, hostvars: Any, mode: str, python: str) -> Ea
             "address": node["address"],
             "interface": node["interface"],
             "python": interpreters[name],
+            "job_user": str(hostvars[name].get("launchers_job_user") or ""),
             **probe_wants.build_listener_request(plan, name, str(mode)),
         }
     return group_by_argument(given)

@@ -1,0 +1,292 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Run the first second of a job as the account of jobs, through a login as users have it.
+
+``su`` opens a session with the node's PAM stack, as sshd does. A shell in it prints the environment of commands that
+ssh runs. Then the account's login shell reads its profile files and starts the interpreter of jobs, which makes the
+first steps of a job. It changes nothing: files that it writes are removed, and ports are bound without listening.
+
+Runs on nodes: standard library only. Output of the account is foreign: it is bounded and validated.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import pwd
+import re
+import secrets
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, cast
+
+from ..foreign_text import parse_foreign_json
+from ..schema.survey import START_STEPS
+from . import job
+from .job_accounts import LOGIN_ENVIRONMENT, UNNAMED_ACCOUNTS, find_unit_accounts
+from .job_start_program import PROGRAM
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..schema.ladder import LadderNodeParams
+    from ..schema.survey import JobLogin, StartStep
+
+# Seconds. The session ends before the survey's deadline, and its content before the session.
+SESSION, INSIDE = 2.2, "1.9"
+LARGEST, STEPS_MOST, TEXT_MOST, NAMES_MOST = 1 << 20, 40, 300, 32
+READ = ("PYTHONHOME", "PYTHONPATH")  # by Python
+ANSWER = 2  # marks before the answer, see build_session_command
+STRANGER = "nobody"  # has the rights that every account has
+ENV_FILE, PYTHON = "/etc/fullmesh/env", "/usr/bin/python3"
+NO_SHELLS = ("", "nologin", "false", "sync", "halt", "shutdown")
+SHORT_SHELLS = ("csh", "tcsh")  # take -l only alone
+# The loader's own messages (ld.so(8)).
+PRELOAD = re.compile(
+    r"ERROR: ld\.so: object '([^']{0,300})' from (\S{1,100}) cannot be preloaded \(([^)]{0,200})\)"
+)
+NO_LIBRARY = re.compile(
+    r"error while loading shared libraries: ([^:\s]{1,300}): ([^\n]{1,200})"
+    r"|symbol lookup error: ([^:\s]{1,300}): ([^\n]{1,200})"
+)
+
+
+def choose_start_account(named: str) -> tuple[pwd.struct_passwd | None, bool]:
+    """Return the account to start as, and whether it is the account of jobs. None: there is none of that name.
+
+    No session for an account that is only known from a process's environment, since any account can set RANK=.
+    """
+    if os.geteuid() != 0:
+        mine = pwd.getpwuid(os.geteuid())
+        return mine, named in ("", mine.pw_name)
+    units = [one for one in find_unit_accounts() if one not in UNNAMED_ACCOUNTS]
+    with contextlib.suppress(KeyError):
+        if named or units:
+            return pwd.getpwnam(named or units[0]), True
+        return pwd.getpwnam(STRANGER), False
+    return None, bool(named or units)
+
+
+def choose_login_shell(who: pwd.struct_passwd) -> list[str]:
+    """Return the words that start the account's login shell. An account without a shell gets /bin/sh."""
+    name = os.path.basename(who.pw_shell)
+    if name in NO_SHELLS or not os.access(who.pw_shell, os.X_OK):
+        return ["/bin/sh", "-l"]
+    return [who.pw_shell] if name in SHORT_SHELLS else [who.pw_shell, "-l"]
+
+
+def build_session_command(shell: list[str], python: str, settings: dict[str, Any]) -> str:
+    """Return the command of the session, for /bin/sh.
+
+    Args:
+        shell: starts the login shell.
+        python: the interpreter of jobs.
+        settings: of the program, with its ``mark``.
+    """
+    code = base64.b64encode(PROGRAM.encode()).decode()
+    given = base64.b64encode(json.dumps(settings).encode()).decode()
+    run = f"-c 'import base64;exec(base64.b64decode(\"{code}\"))' {given}"
+    own, spare = shlex.quote(python), PYTHON if os.access(PYTHON, os.X_OK) else sys.executable
+    # if the environment breaks the interpreter, this one without its variables can still tell why
+    inner = f"[ -x {own} ] && {own} {run} && exit; exec {shlex.quote(spare)} -I {run}"
+    login = " ".join(map(shlex.quote, [*shell, "-c", f"exec /bin/sh -c {shlex.quote(inner)}"]))
+    return f"ulimit -c 0; env -0; printf {settings['mark']}; exec timeout -s KILL {INSIDE} {login}"
+
+
+def run_session(argv: list[str], environment: dict[str, str]) -> tuple[int | None, bytes, bytes]:
+    """Run a command until its deadline. Return its exit status (None: it was ended), its output and its errors."""
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd="/",
+        start_new_session=True,
+    )
+    assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018 (both are pipes)
+    ends, texts = time.monotonic() + SESSION, {process.stdout: b"", process.stderr: b""}
+    try:
+        with selectors.DefaultSelector() as waiting:
+            for stream in texts:
+                waiting.register(stream, selectors.EVENT_READ)
+            while waiting.get_map():
+                ready = waiting.select(max(0.0, ends - time.monotonic()))
+                if not ready or sum(map(len, texts.values())) > LARGEST:
+                    break
+                for key, _ in ready:
+                    stream = cast("Any", key.fileobj)
+                    part = os.read(stream.fileno(), 65536)
+                    texts[stream] += part
+                    if not part:
+                        waiting.unregister(stream)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, ends - time.monotonic()))
+    finally:
+        code = process.poll()
+        if code is None:
+            # su passes this on; the command inside ends by itself
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.2)
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        process.stderr.close()
+    return code, texts[process.stdout], texts[process.stderr]
+
+
+def clean_text(value: object) -> str:
+    """Return a foreign text in one printable line of limited length."""
+    text = str(value)[:TEXT_MOST]
+    return "".join(one if one.isprintable() else " " for one in text).strip()
+
+
+def find_loader_errors(text: str, sources: dict[str, str]) -> list[StartStep]:
+    """Return what the dynamic loader could not load, once each.
+
+    Args:
+        text: the errors of the session.
+        sources: where the loader's variables are set.
+    """
+    found: dict[str, StartStep] = {}
+    for path, source, why in PRELOAD.findall(text):
+        place = sources.get(source) or source
+        found[path] = {"step": "preload", "subject": path, "error": why, "source": place}
+    for library, why, program, symbol in NO_LIBRARY.findall(text):
+        held, error, place = library or program, why or symbol, sources.get("LD_LIBRARY_PATH", "")
+        found[held] = {"step": "load", "subject": held, "error": error, "source": place}
+    return list(found.values())[:STEPS_MOST]
+
+
+def read_program_answer(text: bytes) -> dict[str, Any] | None:
+    """Return the program's answer, or None if it is damaged."""
+    try:
+        said = parse_foreign_json(text, most_bytes=LARGEST)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def read_steps(told: object) -> list[StartStep]:
+    """Return the program's steps, without any that is malformed."""
+    found: list[StartStep] = []
+    for one in told if isinstance(told, list) else []:
+        if isinstance(one, dict) and one.get("step") in START_STEPS and len(found) < STEPS_MOST:
+            subject, error, source = (
+                clean_text(one.get(key, "")) for key in ("subject", "error", "source")
+            )
+            found.append(
+                {"step": one["step"], "subject": subject, "error": error, "source": source}
+            )
+    return found
+
+
+def read_values(told: object, more: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return texts about variables that matter to a job, and those about *more* variables."""
+    held = told if isinstance(told, dict) else {}
+    return {
+        name: job.redact_value(clean_text(value))
+        for name, value in list(held.items())[:1000]
+        if isinstance(name, str) and (job.NAMES.match(name) or name in more)
+    }
+
+
+def parse_environment_dump(text: bytes) -> dict[str, str]:
+    """Parse the output of ``env -0``."""
+    words = (one.decode("utf-8", "replace").partition("=") for one in text.split(b"\0"))
+    return {name: value for name, equals, value in words if equals}
+
+
+def describe_failed_login(
+    shell: str, output: list[bytes], errors: str, code: int | None
+) -> StartStep:
+    """Describe a login that ended before Python started."""
+    lines = [clean_text(line) for line in errors.splitlines()]
+    last = next((line for line in reversed(lines) if line), f"exit status {code}")
+    return {
+        "step": "login",
+        "subject": shell if len(output) > 1 else "the session",
+        "error": last,
+        "source": "",
+    }
+
+
+def build_program_settings(want: LadderNodeParams, mark: str, known: bool) -> dict[str, Any]:
+    """Return the settings of the program."""
+    return {
+        "mark": mark,
+        "known": known,
+        "python": want["python"],
+        "names": [name for line in want["hosts"] for name in line["names"][:1]][:NAMES_MOST],
+        "address": want["address"],
+        "ports": [one["port"] for one in want["named"] if one["kind"] in ("master", "rendezvous")],
+        "env_file": ENV_FILE,
+        "variables": job.NAMES.pattern,
+    }
+
+
+def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[None, str]:
+    """Return what the first second of a job met, or why that could not be found out.
+
+    Args:
+        want: ``python``, ``named``, ``address``, ``hosts``, and ``job_user``: the account, if the inventory names it.
+    """
+    begun = time.monotonic()
+    who, known = choose_start_account(want["job_user"])
+    start: JobLogin = {
+        "account": who.pw_name if who else want["job_user"],
+        "known": known,
+        "steps": [],
+        "command": {},
+        "login": {},
+        "file": {},
+        "sources": {},
+        "seconds": 0.0,
+    }
+    if who is None:
+        if known:
+            missing = "no such account on this node"
+            start["steps"].append(
+                {"step": "login", "subject": start["account"], "error": missing, "source": ""}
+            )
+        return start
+    mark = secrets.token_hex(16)
+    shell = choose_login_shell(who)
+    command = build_session_command(
+        shell, want["python"], build_program_settings(want, mark, known)
+    )
+    root = os.geteuid() == 0
+    words = (
+        ["su", "-s", "/bin/sh", who.pw_name, "-c", command] if root else ["/bin/sh", "-c", command]
+    )
+    code, output, raw = run_session(words, LOGIN_ENVIRONMENT if root else dict(os.environ))
+    parts, errors = output.split(mark.encode()), raw.decode("utf-8", "replace")
+    said = read_program_answer(parts[2]) if len(parts) > ANSWER else None
+    if said is None and code in (None, -signal.SIGKILL, 128 + signal.SIGKILL):
+        stage = "the login shell and Python" if len(parts) > 1 else "the login"
+        return None, f"{stage} of {who.pw_name} did not end in time"
+    start["sources"] = read_values((said or {}).get("sources"), READ)
+    start["steps"] = [
+        one
+        for one in find_loader_errors(errors, start["sources"])
+        # it may be for some accounts only
+        if known or not os.path.exists(one["subject"])
+    ]
+    if said is not None:
+        start["steps"] += read_steps(said.get("steps"))
+        start["login"], start["file"] = (
+            read_values(said.get("login")),
+            read_values(said.get("file")),
+        )
+    elif known:
+        start["steps"].append(describe_failed_login(shell[0], parts, errors, code))
+    start["command"] = read_values(parse_environment_dump(parts[0])) if len(parts) > 1 else {}
+    start["seconds"] = round(time.monotonic() - begun, 3)
+    return start

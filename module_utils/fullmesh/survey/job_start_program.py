@@ -1,0 +1,216 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""The program that makes the first steps of a job, as the job's account and in its interpreter.
+
+A text, because the interpreter of jobs need not be the one that runs the survey. Standard library only.
+"""
+
+from __future__ import annotations
+
+PROGRAM = r"""
+import base64, errno, glob, json, os, re, socket, subprocess, sys, tempfile, threading
+want = json.loads(base64.b64decode(sys.argv[1]))
+steps, home = [], os.path.expanduser("~")
+CALLED = re.compile(want["variables"])
+PLACES = ["/etc/environment", "/etc/security/pam_env.conf", "/etc/profile", "/etc/bash.bashrc", "/etc/bashrc",
+          home + "/.pam_environment", home + "/.profile", home + "/.bash_profile", home + "/.bash_login",
+          home + "/.bashrc", home + "/.zshenv", home + "/.zprofile"]
+FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_TUNER_CONFIG_FILE")
+CACHES = ("XDG_CACHE_HOME", "TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR",
+          "HF_HOME", "CUDA_CACHE_PATH")
+
+def note(step, subject, error, source=""):
+    steps.append({"step": step, "subject": subject, "error": error, "source": source})
+
+def name_error(exc):
+    return errno.errorcode.get(exc.errno or 0, type(exc).__name__)
+
+PROFILES = "/etc/profile.d"
+try:
+    PLACES[3:3] = sorted(os.path.join(PROFILES, one) for one in os.listdir(PROFILES))[:200]
+except OSError:
+    pass
+
+# export A=1 B=2 in a shell, A DEFAULT=1 in pam_env.conf, setenv A 1 in csh
+ASSIGNED = re.compile(r"(?:^|[\s;])(?:setenv\s+(\w+)\s|(\w+)(?:\s+(?:DEFAULT|OVERRIDE))?=)", re.ASCII)
+
+def list_sources(places):
+    # the last place that sets a variable is the one that counts
+    found = {}
+    for path in places:
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            with os.fdopen(handle, "rb") as stream:
+                text = stream.read(262144).decode("utf-8", "replace")
+        except OSError:
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            if not line.lstrip().startswith("#"):
+                for match in ASSIGNED.finditer(line[:4000]):
+                    found[match.group(1) or match.group(2)] = "%s:%d" % (path, number)
+    return found
+
+sources = list_sources(PLACES)
+
+def find_closed(path, mode):
+    # the folders of a link's target come first: it is they that most often are closed
+    for whole in dict.fromkeys((os.path.realpath(path), path)):
+        parts = whole.split("/")
+        for count in range(2, len(parts)):
+            folder = "/".join(parts[:count])
+            if os.path.lexists(folder) and not os.access(folder, os.X_OK):
+                return folder
+        if os.path.lexists(whole) and not os.access(whole, mode):
+            return whole
+    return ""
+
+def note_closed(path, mode):
+    closed = find_closed(path, mode)
+    if closed:
+        held = os.stat(closed)
+        note("use", path, closed, "mode %04o, owner %d, group %d" % (held.st_mode & 0o7777, held.st_uid, held.st_gid))
+    return bool(closed)
+
+def check_use():
+    needed = [(want["python"], os.R_OK | os.X_OK), (want["env_file"], os.R_OK)]
+    needed += [(path, os.R_OK) for path in ("/etc/passwd", "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf")]
+    for path, mode in needed:
+        note_closed(path, mode)
+
+def is_found_by_torch(folder, name):
+    # torch itself loads these from NVIDIA's packages, and the driver's if there is a GPU
+    own = glob.glob(os.path.join(glob.escape(folder), "nvidia", "*", "lib", glob.escape(name)))
+    return bool(own) or name.startswith(("libcuda.so", "libnvidia-"))
+
+def check_torch():
+    # without an import, which takes seconds; the loader lists what it would load
+    for folder in dict.fromkeys(sys.path):
+        package = os.path.join(folder, "torch")
+        if not folder or not os.path.lexists(package):
+            continue
+        library = os.path.join(package, "lib", "libtorch_python.so")
+        for path in (package, os.path.join(package, "__init__.py"), library):
+            if note_closed(path, os.R_OK | (os.X_OK if path == package else 0)):
+                return
+        if not os.path.isfile(library):
+            return
+        done = subprocess.run(["ldd", library], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=1)
+        for line in done.stdout.decode("utf-8", "replace").splitlines():
+            if "not found" in line and len(steps) < 20 and not is_found_by_torch(folder, line.split()[0]):
+                note("load", library, line.strip())
+        return
+
+def check_values(values, places):
+    for name, value in values.items():
+        if not CALLED.match(name) or name.lower().endswith("_proxy"):
+            continue
+        wrong = ""
+        if value.endswith("\r"):
+            wrong = "ends with a carriage return"
+        elif value != value.strip():
+            wrong = "begins or ends with a blank"
+        elif len(value) > 1 and value[0] in "'\"" and value[-1] == value[0]:
+            wrong = "keeps its quotes"
+        if wrong:
+            note("value", name, wrong, places.get(name, ""))
+
+def read_environment_file():
+    path = want["env_file"]
+    if not os.access(path, os.R_OK):
+        return {}
+    # as the launcher reads it
+    done = subprocess.run(["/bin/sh", "-euc", 'set -a; . "$0"; set +a; exec env -0', path], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PATH": os.defpath}, timeout=1)
+    told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    if done.returncode:
+        note("source", path, told[-1] if told else "exit status %d" % done.returncode)
+    pairs = (one.decode("utf-8", "replace").partition("=") for one in done.stdout.split(b"\0"))
+    return {name: value for name, equals, value in pairs if equals}
+
+def write_file(name, folder):
+    try:
+        handle, path = tempfile.mkstemp(prefix=".fullmesh-start-", dir=folder)
+        try:
+            os.write(handle, b"x" * 4096)
+        finally:
+            os.close(handle)
+            os.unlink(path)
+    except OSError as exc:
+        note("write", folder, name_error(exc), sources.get(name, ""))
+
+def check_writes():
+    write_file("", "/dev/shm")
+    temporary = os.environ.get("TMPDIR") or "/tmp"
+    if want["known"] or not os.path.exists(temporary) or temporary == "/tmp":
+        write_file("TMPDIR", temporary)
+    for name in CACHES if want["known"] else ():
+        folder = wanted = os.environ.get(name, "")
+        while folder and folder != "/" and not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        if wanted.startswith("/") and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+            note("cache", wanted, "EACCES" if os.path.isdir(folder) else "ENOTDIR", sources.get(name, ""))
+
+def check_names():
+    failed = {}
+    def ask(name):
+        try:
+            socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            failed[name] = ""
+        except socket.gaierror as exc:
+            failed[name] = str(exc.strerror or exc)
+        except (OSError, ValueError) as exc:
+            failed[name] = str(exc)
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in want["names"]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(0.3)
+    for name, error in sorted(failed.items()):
+        if error:
+            note("resolve", name, error)
+
+def check_ports():
+    family = socket.AF_INET6 if ":" in want["address"] else socket.AF_INET
+    for port in [0] + want["ports"]:
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                one.bind((want["address"], port))
+        except OSError as exc:
+            if exc.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+                note("bind", str(port), name_error(exc))
+
+def check_paths():
+    for name in FILES:
+        path = os.environ.get(name, "")
+        usable = os.access(path, os.R_OK) if want["known"] else os.path.exists(path)
+        if path.startswith("/") and not usable:
+            note("path", name, path, sources.get(name, ""))
+
+given = {}
+def read_file():
+    given.update(read_environment_file())
+for work in (check_use, read_file, check_torch, check_writes, check_ports, check_paths, check_names):
+    try:
+        work()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        pass  # not found out: the others still are
+check_values(os.environ, sources)
+check_values(given, list_sources([want["env_file"]]))
+READ = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")  # by the loader and Python
+sources = {name: place for name, place in sources.items()
+           if name in os.environ and (CALLED.match(name) or name in READ)}
+if sys.flags.isolated and os.access(want["python"], os.X_OK):
+    # it runs without these variables instead of the interpreter of jobs
+    note("python", want["python"], ", ".join("%s=%s" % (one, os.environ[one]) for one in READ if one in os.environ),
+         ", ".join(filter(None, map(sources.get, READ))))
+for one in steps:
+    if one["step"] == "load":
+        one["source"] = sources.get("LD_LIBRARY_PATH", "")
+keep = lambda values: {name: value for name, value in values.items() if CALLED.match(name)}
+said = {"steps": steps, "sources": sources, "login": keep(os.environ), "file": keep(given)}
+print(want["mark"] + json.dumps(said) + want["mark"])
+sys.stdout.flush()
+os._exit(0)  # a name server may still be silent
+"""

@@ -1,0 +1,298 @@
+"""The first second of a job: what a node's login meets, and which findings follow."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pwd
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import records
+from ansible.module_utils.fullmesh.survey import job_start
+from causes.changes import start_of_job, started, survey
+from records import EL1
+from records import UBUNTU1 as UB
+
+from fullmesh.observed.survey import JobLogin
+from fullmesh.verify.job_start import check_job_start
+from fullmesh.verify.model import ClusterObservations
+
+WANT: Any = {
+    "python": sys.executable,
+    "named": [{"kind": "master", "port": 29500}],
+    "address": "127.0.0.1",
+    "hosts": [{"address": "127.0.0.1", "names": ["localhost"]}],
+    "job_user": "jobs",
+}
+ROOT = os.geteuid() == 0
+Begin = Callable[..., JobLogin]
+
+
+@pytest.fixture
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
+    """A login of an account, whose su is a script: it runs *before*, then the command that it was given."""
+    (tmp_path / "env").write_text("NNODES=2\n")
+    me = pwd.getpwuid(os.geteuid())
+    monkeypatch.setattr(job_start, "ENV_FILE", str(tmp_path / "env"))
+    monkeypatch.setattr(job_start, "PYTHON", sys.executable)
+    monkeypatch.setattr(job_start.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(job_start.pwd, "getpwnam", lambda name: find_account(name, me))
+
+    def run(before: str = "", env: str = "", **want: Any) -> JobLogin:
+        if env:
+            (tmp_path / "env").write_bytes(env.encode())
+        su = tmp_path / "su"
+        su.write_text(f'#!/bin/sh\n{before}\nexec /bin/sh -c "$5"\n')
+        su.chmod(0o755)
+        path = {"PATH": f"{tmp_path}:{job_start.LOGIN_ENVIRONMENT['PATH']}", "HOME": str(tmp_path)}
+        monkeypatch.setattr(job_start, "LOGIN_ENVIRONMENT", {"LC_ALL": "C", **path})
+        found: Any = job_start.survey_job_start({**WANT, **want})
+        return found
+
+    return run
+
+
+def find_account(name: str, me: pwd.struct_passwd) -> pwd.struct_passwd:
+    if name == "absent":
+        raise KeyError(name)
+    return pwd.struct_passwd((name, "x", me.pw_uid, me.pw_gid, "", "/", "/bin/sh"))
+
+
+def steps_of(start: JobLogin) -> list[tuple[str, str, str]]:
+    return [(one["step"], one["subject"], one["error"]) for one in start["steps"]]
+
+
+def test_a_healthy_login_has_no_failed_step(begin: Begin, tmp_path: Path) -> None:
+    found = begin("export GLOO_SOCKET_IFNAME=eth1 OTHER=1")
+    assert (found["account"], found["known"], found["steps"]) == ("jobs", True, [])
+    assert found["command"] == found["login"] == {"GLOO_SOCKET_IFNAME": "eth1"}
+    assert found["file"] == {"NNODES": "2"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["env", "su"]
+
+
+@pytest.mark.parametrize(
+    ("before", "env", "step"),
+    [
+        (
+            "export LD_PRELOAD=/nosuch/hook.so",
+            "",
+            ("preload", "/nosuch/hook.so", "cannot open shared object file"),
+        ),
+        ("", "NNODES=2\r\n", ("value", "NNODES", "ends with a carriage return")),
+        ("export NCCL_ALGO='Ring '", "", ("value", "NCCL_ALGO", "begins or ends with a blank")),
+        ("export NCCL_ALGO=\\'Ring\\'", "", ("value", "NCCL_ALGO", "keeps its quotes")),
+        ("", "A='b\n", ("source", "{env}", "Unterminated quoted string")),
+        ("export TMPDIR=/nosuch", "", ("write", "/nosuch", "ENOENT")),
+        ("export TORCH_HOME=/dev/null/x", "", ("cache", "/dev/null/x", "ENOTDIR")),
+        ("export NCCL_TOPO_FILE=/nosuch.xml", "", ("path", "NCCL_TOPO_FILE", "/nosuch.xml")),
+        ("export PYTHONHOME=/nosuch", "", ("python", sys.executable, "PYTHONHOME=/nosuch")),
+        ("echo expired >&2; exit 1", "", ("login", "the session", "expired")),
+        ("exit 7", "", ("login", "the session", "exit status 7")),
+    ],
+)
+def test_a_step_that_fails_is_named(
+    begin: Begin, tmp_path: Path, before: str, env: str, step: tuple[str, str, str]
+) -> None:
+    kind, subject, error = step
+    found = steps_of(begin(before, env))
+    subject = subject.format(env=tmp_path / "env")
+    assert [one for one in found if one[:2] == (kind, subject) and error in one[2]], found
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "export NCCL_DEBUG=WARN NCCL_ALGO= no_proxy='a, ' NCCL_SOCKET_IFNAME==eth1",
+        "export TMPDIR=/tmp TORCH_HOME=/tmp/new/cache",
+        "echo welcome; echo a warning >&2",
+    ],
+)
+def test_a_harmless_environment_has_no_failed_step(begin: Begin, before: str) -> None:
+    assert begin(before, "NNODES=2\nNCCL_DEBUG='WARN'\nexport A=1\n# a comment\n")["steps"] == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "export TORCH_HOME=/dev/null/x",
+        "export LD_PRELOAD={path}",
+        "export NCCL_TOPO_FILE={path} TMPDIR={path}",
+    ],
+)
+def test_files_of_some_accounts_are_nothing_to_a_stranger(
+    begin: Begin, tmp_path: Path, before: str
+) -> None:
+    path = tmp_path / "theirs"
+    path.mkdir(mode=0)
+    assert begin(before.format(path=path), job_user="")["steps"] == []
+
+
+@pytest.mark.skipif(
+    not (ROOT and os.path.exists("/usr/bin/python3")), reason="only root can become another account"
+)
+def test_a_closed_folder_is_named_with_its_mode(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    inner = tmp_path / "opt"
+    inner.mkdir(mode=0o700)
+    python = inner / "python"
+    monkeypatch.setattr(job_start, "PYTHON", "/usr/bin/python3")
+    python.symlink_to("/usr/bin/python3")
+    drop = 'exec setpriv --reuid 65534 --regid 65534 --clear-groups /bin/sh -c "$5"'
+    found = begin(drop, python=str(python))
+    assert steps_of(found)[0] == ("use", str(python), str(inner))
+    assert found["steps"][0]["source"].startswith("mode 0700, owner 0")
+
+
+def test_libraries_that_torch_lacks_are_named(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # /etc/profile sets PATH
+    monkeypatch.setattr(job_start, "choose_login_shell", lambda _who: ["/bin/sh"])
+    libraries = tmp_path / "site/torch/lib"
+    libraries.mkdir(parents=True)
+    (libraries.parent / "__init__.py").touch()
+    assert begin(f"export PYTHONPATH={tmp_path}/site")["steps"] == []
+    (libraries / "libtorch_python.so").touch()
+    ldd = tmp_path / "ldd"
+    ldd.write_text(
+        "#!/bin/sh\necho 'libc.so.6 => /lib/libc.so.6'; echo 'libgomp.so.1 => not found'\n"
+    )
+    ldd.chmod(0o755)
+    found = steps_of(begin(f"export PYTHONPATH={tmp_path}/site"))
+    assert found == [("load", f"{libraries}/libtorch_python.so", "libgomp.so.1 => not found")]
+
+
+def test_an_account_that_is_not_there_is_named(begin: Begin) -> None:
+    assert steps_of(begin(job_user="absent")) == [
+        ("login", "absent", "no such account on this node")
+    ]
+
+
+@pytest.mark.parametrize("before", ["sleep 60", "yes", "yes >&2", "trap '' TERM; sleep 60"])
+def test_a_login_that_hangs_or_floods_costs_a_limited_time(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    monkeypatch.setattr(job_start, "SESSION", 0.3)
+    missed: Any = begin(before)
+    assert missed == (None, "the login of jobs did not end in time")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"steps": [{"step": "format disk", "subject": "", "error": ""}, 7, {}]},
+        {"steps": 9, "login": [], "file": {"NNODES": ["2"], 7: 8}, "sources": "x"},
+        {"steps": [{"step": "use", "subject": "x\x1b[2J" * 999, "error": None}] * 999},
+    ],
+)
+def test_what_the_account_says_is_bounded(told: dict[str, Any]) -> None:
+    found = job_start.read_steps(told.get("steps"))
+    assert len(found) <= job_start.STEPS_MOST
+    for one in found:
+        assert one["step"] == "use"
+        assert one["subject"].isprintable()
+        assert len(one["subject"]) <= job_start.TEXT_MOST
+    for part in ("login", "file", "sources"):
+        values = job_start.read_values(told.get(part))
+        assert all(type(name) is type(value) is str for name, value in values.items())
+
+
+def judged(change: Callable[[ClusterObservations], None], *, manifest: bool = True) -> list[Any]:
+    seen = copy.deepcopy(records.cluster())
+    change(seen)
+    seen.nodes[UB]["node"]["facts"]["survey"]["manifest"] = manifest
+    return check_job_start(seen)
+
+
+def test_an_override_on_all_nodes_may_be_meant() -> None:
+    def everywhere(seen: ClusterObservations) -> None:
+        for node in seen.nodes.values():
+            node["node"]["facts"]["survey"]["job_start"] = start_of_job(
+                command={"NCCL_SOCKET_IFNAME": "eth0"}, file={"NCCL_SOCKET_IFNAME": "=eth1"}
+            )
+
+    assert [one.severity for one in judged(everywhere)] == ["warning", "warning"]
+
+
+def test_values_with_the_same_effect_are_no_finding() -> None:
+    same = started(
+        command={"NCCL_SOCKET_IFNAME": "eth1", "NCCL_DEBUG": "INFO", "MASTER_PORT": "29500"},
+        file={"NCCL_SOCKET_IFNAME": "=eth1", "NCCL_DEBUG": "WARN", "MASTER_PORT": "29500"},
+    )
+    assert judged(same) == []
+    assert judged(started()) == []
+
+
+@pytest.mark.parametrize(
+    ("step", "more", "severity"),
+    [
+        (("use", "/etc/hosts", "/etc/hosts"), {}, "error"),
+        # nothing says that jobs do not run as root
+        (("use", "/etc/hosts", "/etc/hosts"), {"known": False}, "warning"),
+        (("preload", "/nosuch.so", "cannot open"), {}, "warning"),
+        (("value", "NCCL_DEBUG", "ends with a carriage return"), {}, "warning"),
+        (("value", "NNODES", "ends with a carriage return"), {}, "error"),
+        (("cache", "/cache", "EACCES"), {}, "warning"),
+    ],
+)
+def test_only_what_stops_a_job_is_an_error(
+    step: tuple[str, ...], more: dict[str, Any], severity: str
+) -> None:
+    (finding,) = judged(started(step, **more), manifest=False)
+    assert (finding.severity, finding.node) == (severity, UB)
+
+
+def test_a_name_that_root_cannot_resolve_either_is_another_cause() -> None:
+    assert judged(started(("resolve", "nosuch", "Name or service not known"))) == []
+
+
+@pytest.mark.parametrize("interface", ["eth9", "eth0"])
+def test_a_variable_of_the_accounts_own_profile_is_judged(interface: str) -> None:
+    world = copy.deepcopy(records.world("healthy"))
+    survey(world)["environment"].update(values={}, files={})
+    survey(world)["job_start"] = start_of_job(
+        login={"GLOO_SOCKET_IFNAME": interface},
+        sources={"GLOO_SOCKET_IFNAME": "/home/jobs/.profile:9"},
+    )
+    (finding,) = records.diagnosed(world)["findings"]
+    assert finding["code"] == {"eth9": "DG-120", "eth0": "DG-189"}[interface]
+    assert "/home/jobs/.profile:9" in finding["fix"]
+
+
+@pytest.mark.parametrize(("nodes", "codes"), [((UB,), ["DG-189"]), ((EL1, UB), [])])
+def test_without_a_plan_the_network_that_all_nodes_use_is_meant(
+    nodes: tuple[str, ...], codes: list[str]
+) -> None:
+    world = copy.deepcopy(records.world("healthy"))
+    world["plan"].update(guessed=True, assumed=True)
+    for name in nodes:
+        values = survey(world, name)["environment"]["values"]
+        values["GLOO_SOCKET_IFNAME"] = {"value": "eth0", "source": "/etc/environment"}
+    found = [one["code"] for one in records.diagnosed(world)["findings"]]
+    assert [code for code in found if code == "DG-189"] == codes
+
+
+def test_a_login_that_overrides_the_plan_explains_what_follows() -> None:
+    world = copy.deepcopy(records.world("healthy"))
+    survey(world)["job_start"] = start_of_job(
+        command={"GLOO_SOCKET_IFNAME": "eth9"}, file={"GLOO_SOCKET_IFNAME": "eth1"}
+    )
+    (finding,) = records.diagnosed(world)["findings"]
+    assert finding["code"] == "VC-321"
+    assert [one["code"] for one in finding["follows"]] == ["DG-120"]
+
+
+def test_the_file_and_line_of_a_value_are_named(begin: Begin, tmp_path: Path) -> None:
+    (tmp_path / ".profile").write_text("# NCCL_ALGO=x\nexport A=1 NCCL_ALGO='Ring '; B=2\n")
+    found = begin()
+    assert found["sources"] == {"NCCL_ALGO": f"{tmp_path}/.profile:2"}
+    (step,) = found["steps"]
+    assert (step["subject"], step["source"]) == ("NCCL_ALGO", f"{tmp_path}/.profile:2")
+    assert ("NCCL_ALGO" in found["login"], "NCCL_ALGO" in found["command"]) == (True, False)
