@@ -261,6 +261,25 @@ def test_a_version_has_its_known_defects(version: str, fixed: list[str]) -> None
     assert find_known_defects("torch", [version]) == []
 
 
+def test_versions_that_differ_between_logs_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = (
+        "INFO 06-25 [api_server.py:1] vLLM API server version {}\nRuntimeError: the pipe is stuck\n"
+    )
+    logs = [
+        write(tmp_path, f"rank{rank}.log", line.format(version))
+        for rank, version in enumerate(("0.8.2", "0.7.2", "0.8.2"))
+    ]
+    _, out, _ = run(["explain-log", *logs], capsys)
+    assert f"vLLM: 0.7.2 in {logs[1]}, 0.8.2 in {logs[0]}" in out
+    _, out, _ = run(["explain-log", logs[0], logs[2]], capsys)
+    assert "differ:" not in out
+    both = write(tmp_path, "both.log", line.format("0.8.2") + line.format("0.7.2"))
+    _, out, _ = run(["explain-log", both], capsys)
+    assert "differ:" not in out
+
+
 def test_every_known_defect_has_a_range_and_a_source() -> None:
     for defect in KNOWN_DEFECTS:
         assert parse_version(defect.since) < parse_version(defect.fixed_in)

@@ -72,6 +72,7 @@ class Overview:
 
     Attributes:
         programs: program -> its versions.
+        version_files: (program, version) -> the first logs that name it.
         begun: characters of each file that were searched.
         last: the last line of each file that is not empty.
         recorded: ranks of which a Flight Recorder dump was read.
@@ -79,6 +80,7 @@ class Overview:
     """
 
     programs: dict[str, set[str]] = field(default_factory=dict)
+    version_files: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     begun: dict[str, int] = field(default_factory=dict)
     last: dict[str, LogLine] = field(default_factory=dict)
     facts: LogFacts = field(default_factory=LogFacts)
@@ -90,7 +92,7 @@ class Overview:
         done = self.begun.get(name, 0)
         if done < HEAD:
             self.begun[name] = done + block.stop - block.start
-            self._find_programs(block)
+            self._find_programs(name, block)
         end = block.stop
         while end > block.start and block.text[end - 1].isspace():
             end -= 1
@@ -100,7 +102,7 @@ class Overview:
             number = block.line + block.text.count("\n", block.start, end)
             self.last[name] = LogLine(name, number, clean_and_shorten(line), parse_line_rank(line))
 
-    def _find_programs(self, block: Block) -> None:
+    def _find_programs(self, name: str, block: Block) -> None:
         text = block.text[block.start : block.stop]
         self.has_nccl_info = self.has_nccl_info or "NCCL INFO" in text
         for one in SPEAKERS:
@@ -108,6 +110,9 @@ class Overview:
                 versions = self.programs.setdefault(one.name, set())
                 if one in VERSIONS and (found := VERSIONS[one].search(text)):
                     versions.add(found["version"])
+                    files = self.version_files.setdefault((one.name, found["version"]), [])
+                    if name not in files and len(files) < MOST_LAST:
+                        files.append(name)
 
     @property
     def ranks(self) -> list[int]:
@@ -127,6 +132,17 @@ class Overview:
             for name, versions in sorted(self.programs.items())
             for defect, version in find_known_defects(name, versions)
         ]
+
+    def list_differences(self) -> list[str]:
+        """List the programs of which the logs name different versions, if each log names one."""
+        listed = []
+        for program, versions in sorted(self.programs.items()):
+            files = {version: self.version_files[program, version] for version in sorted(versions)}
+            named = [name for names in files.values() for name in names]
+            if 1 < len(files) <= MOST_LAST and len(named) == len(set(named)):
+                places = ", ".join(f"{one} in {files[one][0]}" for one in files)
+                listed.append(f"{program}: {places}")
+        return listed
 
     def list_next_steps(self) -> list[str]:
         """List what to collect, because the logs do not show a cause."""
@@ -160,6 +176,7 @@ class Overview:
                 {"file": one.file, "line": one.line, "text": one.text} for one in self.last.values()
             ],
             "defects": self.list_defects(),
+            "differences": self.list_differences(),
             "collect": self.list_next_steps(),
         }
 

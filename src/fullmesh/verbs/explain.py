@@ -307,8 +307,10 @@ def _describe_read(
     shown = [] if verdict.heads or found else verdict.overview.as_lines()
     steps = verdict.overview.list_next_steps()
     defects = verdict.overview.list_defects()
+    differences = verdict.overview.list_differences()
     return [
         *(format_label(label, text) for label, text in shown),
+        *(format_label("" if index else "differ", text) for index, text in enumerate(differences)),
         *(format_label("" if index else "suspect", text) for index, text in enumerate(defects)),
         *(format_label("" if index else "collect", step) for index, step in enumerate(steps)),
     ]
