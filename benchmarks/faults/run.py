@@ -93,7 +93,8 @@ def make_state(where: Bench, ground: Ground, state: State) -> Iterator[Truth]:
                 return
             (peer,) = (one for one in ground.names if one != victim)
             broken = {(one, other) for one, other, _ in failed}
-            ways = (f"{victim} <-> {peer}", f"{peer} <-> {victim}")
+            # a finding about a node's own settings has no direction
+            ways = ("", f"{victim} <-> {peer}", f"{peer} <-> {victim}")
             ways += (f"{victim} -> {peer}",) if (victim, peer) in broken else ()
             ways += (f"{peer} -> {victim}",) if (peer, victim) in broken else ()
             yield Truth(victim, "", ways, fault.words)

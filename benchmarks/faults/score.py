@@ -20,7 +20,7 @@ class Truth:
     Attributes:
         node: the node where the fault was made.
         peer: the other end, if the fault is about a link.
-        directions: directions that are right. Empty: the fault has none.
+        directions: directions that are right, with "" if an answer without one is, too. Empty: any is.
         words: a right cause contains one of them.
     """
 
@@ -102,7 +102,7 @@ def is_placed(trial: Trial) -> bool:
         return False
     if truth.peer and answer.get("peer") != truth.peer:
         return False
-    return not truth.directions or answer.get("direction") in truth.directions
+    return not truth.directions or answer.get("direction", "") in truth.directions
 
 
 def is_named(trial: Trial) -> bool:

@@ -86,6 +86,12 @@ def test_a_fault_of_a_node_needs_no_peer_and_no_direction() -> None:
     assert not score.is_named(one)
 
 
+@pytest.mark.parametrize(("ways", "placed"), [(("a -> b",), False), (("", "a -> b"), True)])
+def test_an_answer_without_a_direction(ways: tuple[str, ...], placed: bool) -> None:
+    one = trial("a", score.Truth("n2", "", ways), {"node": "n2"})
+    assert score.is_placed(one) == placed
+
+
 def test_the_figures() -> None:
     healthy = score.Truth()
     trials = [
