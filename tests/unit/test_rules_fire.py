@@ -117,11 +117,18 @@ def test_one_change_gives_exactly_its_code(name: str) -> None:
         assert found["failed_rungs"][0] == finding["rung"]
 
 
-def test_a_failed_check_gives_the_root_cause_as_its_reason() -> None:
-    found = records.verified(changed("shaped verification with holes"))
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("shaped verification with holes", "traffic shaping (tc tbf)"),
+        ("snat of a verification", "translates the source address"),
+    ],
+)
+def test_a_failed_check_gives_the_root_cause_as_its_reason(name: str, words: str) -> None:
+    found = records.verified(changed(name))
     reasons = {rung["id"]: rung["reason"] for rung in found["rungs"] if rung["status"] == "failed"}
     assert reasons.keys() == {"L2"}
-    assert "traffic shaping (tc tbf)" in reasons["L2"]
+    assert words in reasons["L2"]
 
 
 @pytest.mark.parametrize("name", cases.CHANGES)

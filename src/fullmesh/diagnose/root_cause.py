@@ -75,8 +75,9 @@ def name_root_cause(rung: CheckOutcome, found: Sequence[Finding]) -> CheckOutcom
         return replace(rung, status=FAILED, reason=own) if own else rung
     if rung.status != FAILED:
         return rung
-    heads = (one.cause for one in errors if rung.reason in list_folded_causes(one))
-    return replace(rung, reason=next(heads, rung.reason))
+    own = [one for one in errors if one.rung == rung.id]
+    heads = [one for one in errors if rung.reason in list_folded_causes(one)]
+    return replace(rung, reason=next((one.cause for one in (*heads, *own)), rung.reason))
 
 
 def build_result(seen: ClusterObservations, run: build.VerificationRun) -> Result:

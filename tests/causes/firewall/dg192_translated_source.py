@@ -7,9 +7,11 @@ from typing import Any
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 from records import World
+from verify_changes import verdict
 
 from causes.changes import EL_ADDRESS, Break, Change, ends, node, put, survey, together
 from causes.faults import BARE, LINK_IN, LINK_OUT, MASTER, TUNED, VICTIM, Fault, at
+from fullmesh.verify.model import ClusterObservations
 
 
 def nat(*expr: dict[str, Any], hook: str = "postrouting", name: str = UB) -> Break:
@@ -74,6 +76,15 @@ CHANGES = {
         UB, together(put("legacy_rules", {"ip": OLD}), ends("dropped"))
     ),
 }
+
+
+def verify_snat(seen: ClusterObservations) -> None:
+    """The packets of ubuntu1 get no answer."""
+    nat(SNAT)({"nodes": seen.nodes})
+    verdict("dropped", UB, EL)(seen)
+
+
+VERIFICATION = {"snat of a verification": verify_snat}
 QUIET = {
     "masquerade of containers": nat(*DOCKER, MASQUERADE),
     "snat to other networks": nat(match("daddr", prefix("192.0.2.0", 24)), SNAT),
