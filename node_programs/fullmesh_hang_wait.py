@@ -136,7 +136,7 @@ class WaitFinder:
             first = hang_calls.as_descriptor(call.args[0])
             return self.find_descriptor_wait(call, first, write=name in (*WRITES, *SENDS))
         if name in POLLS:
-            return self.find_poll_wait(call)
+            return find_sleep(call) if has_no_descriptors(call) else self.find_poll_wait(call)
         if name.startswith("mq_timed"):
             return self.find_queue_wait(call)
         return next((finder(call) for names, finder in OTHERS.items() if name in names), None)
@@ -462,11 +462,16 @@ def list_family(pid: int) -> list[int]:
     return [*([parent] if parent > 1 else []), *found][: 2 * MOST_PARTIES]
 
 
+def has_no_descriptors(call: ThreadCall) -> bool:
+    """Return whether a call waits only for its time limit, as time.sleep does before Python 3.11."""
+    at = {"select": 0, "pselect6": 0, "poll": 1, "ppoll": 1}.get(call.name)
+    return at is not None and hang_calls.as_descriptor(call.args[at]) == 0
+
+
 def find_sleep(call: ThreadCall) -> FoundWait:
     """Describe a sleep."""
-    seconds = hang_calls.read_time_limit(
-        call.pid, call.args[2 if call.name.startswith("clock") else 0]
-    )
+    at = {"clock_nanosleep": 2, "nanosleep": 0, "pselect6": 4, "ppoll": 2}.get(call.name)
+    seconds = -1.0 if at is None else hang_calls.read_time_limit(call.pid, call.args[at])
     absolute = call.name == "clock_nanosleep" and call.args[1] & 1  # TIMER_ABSTIME
     known = not absolute and 0 <= seconds < LONGEST_SLEEP
     length = f" of {seconds:g} s" if known else ""

@@ -20,6 +20,8 @@ from fullmesh.observed.hang import KernelWait
 
 SECONDS = 15.0
 LOCKED = "f = open({path!r}, 'w'); import fcntl; fcntl.{call}; "
+# time.sleep calls select before Python 3.11
+SLEEPS = ("clock_nanosleep", "nanosleep") if sys.version_info >= (3, 11) else ("pselect6", "select")
 HOLD = "print('held', flush=True); import time; time.sleep(600)"
 PAIR = "import socket; a, b = socket.socketpair(); "
 TCP = (
@@ -169,7 +171,7 @@ ALONE = {
     ),
     "asyncio without anything to do": (
         ("epoll_wait", "epoll_pwait"),
-        "import asyncio; asyncio.run(asyncio.Event().wait())",
+        "import asyncio\nasync def wait(): await asyncio.Event().wait()\nasyncio.run(wait())",
         "socket",
         "UNIX socket",
     ),
@@ -177,7 +179,7 @@ ALONE = {
         ("wait4",),
         FORK + "os.waitpid(p, 0)",
         "child",
-        "in clock_nanosleep",
+        "in " + SLEEPS[0],
     ),
     "waitid of any child": (
         ("waitid",),
@@ -199,8 +201,20 @@ ALONE = {
         "the end of a process, that is process ",
     ),
     "a sleep": (
-        ("clock_nanosleep", "nanosleep"),
+        SLEEPS,
         "import time; time.sleep(700)",
+        "sleep",
+        "the end of its sleep",
+    ),
+    "a sleep in select": (
+        ("select", "pselect6"),
+        "import select; select.select([], [], [], 700)",
+        "sleep",
+        "the end of its sleep",
+    ),
+    "a sleep in poll": (
+        ("poll", "ppoll"),
+        "import select; select.poll().poll(700_000)",
         "sleep",
         "the end of its sleep",
     ),
@@ -378,7 +392,7 @@ def test_the_process_at_the_other_end_of_a_connection_is_named(start: Start) -> 
     client = start(
         f"import socket; c = socket.create_connection(('127.0.0.1', {port})); c.send(b'GET'); c.recv(1)"
     )
-    find_wait(server.pid, ("clock_nanosleep",))
+    find_wait(server.pid, SLEEPS)
     found = find_wait(client.pid, ("recvfrom",))
     assert found["target"] == f"127.0.0.1:{port}"
     assert [one["pid"] for one in found["parties"]] == [server.pid]
@@ -477,7 +491,7 @@ def test_damaged_tables_of_the_kernel_give_nothing(
     script = LOCKED.format(path=f"{tmp_path}/lock", call="flock(f, fcntl.LOCK_EX)")
     start(script + HOLD, wait=True)
     pids = [start(script).pid, start(TCP + "c.recv(1)").pid]
-    for pid, name in zip(pids, ("flock", "recvfrom"), strict=True):
+    for pid, name in zip(pids, ("flock", "recvfrom")):
         find_wait(pid, (name,))
     real = hang_calls.watch_look.read_proc_bytes
 
