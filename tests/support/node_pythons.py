@@ -23,6 +23,7 @@ PLACE = ROOT / ".fullmesh/node-python"
 # The lab, the interpreters, the live view and Ansible's plugins: nothing in these files is about what a node runs.
 LEFT_OUT = (
     "lab",
+    "test_ansible_private.py",
     "test_gpu_acceptance.py",
     "test_node_python.py",
     "test_play.py",
