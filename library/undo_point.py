@@ -231,8 +231,8 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     for one in kept:
         module.warn(
-            "[UN-105] {path} was changed since Fullmesh wrote it. The changed version is kept as {kept}. Copy the "
-            "parts that you need, and remove it.".format(**one)
+            "[UN-105] {path} was changed since Fullmesh wrote it. The changed version is kept as {kept}. "
+            "Fix: copy the parts that you need, and remove it.".format(**one)
         )
     for words in describe_kept_packages(params["role"], needed):
         module.warn(words)

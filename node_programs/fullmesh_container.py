@@ -150,8 +150,8 @@ def find_device_options(tool: str) -> list[str]:
             if tool == "docker":
                 step = "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker, as root"
             raise LaunchError(
-                f"[LA-123] this node has NVIDIA GPUs, but {tool} cannot give them to a container. Set "
-                "container_toolkit_manage: true, or install NVIDIA's container toolkit "
+                f"[LA-123] this node has NVIDIA GPUs, but {tool} cannot give them to a container. "
+                "Fix: set container_toolkit_manage: true, or install NVIDIA's container toolkit "
                 f"(nvidia-container-toolkit), then: {step}"
             )
     return found

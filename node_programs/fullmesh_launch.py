@@ -95,7 +95,7 @@ def read_node_env(path: str) -> dict[str, str]:
                     found[name] = value[1:-1] if value.startswith("'") else value
     except OSError:
         raise LaunchError(
-            f"[LA-102] {path} cannot be read. Run the role cluster_env on this node."
+            f"[LA-102] {path} cannot be read. Fix: apply the role cluster_env to this node."
         ) from None
     return found
 
@@ -108,7 +108,7 @@ def read_nodes_file() -> Participants:
             found: Participants = json.load(stream)
     except (OSError, ValueError):
         raise LaunchError(
-            f"[LA-102] {path} cannot be read. Run the role launchers on this node."
+            f"[LA-102] {path} cannot be read. Fix: apply the role launchers to this node."
         ) from None
     return found
 
@@ -308,7 +308,7 @@ def read_ssh_user() -> str:
     if not found:
         raise LaunchError(
             f"[LA-110] the nodes cannot log in to each other: there is no {path}. "
-            "Set node_ssh_manage: true and run site.yml."
+            "Fix: set node_ssh_manage: true and run site.yml."
         )
     return found.group(1)
 
@@ -469,7 +469,7 @@ def build_slurm_sizes(who: Participants, options: Sequence[str]) -> list[str]:
     if len(each) > 1:
         raise LaunchError(
             "[LA-112] the plan has {} ranks on its nodes, and a Slurm step has one number for all. "
-            "Use fullmesh-mpirun or fullmesh-torchrun.".format(
+            "Fix: use fullmesh-mpirun or fullmesh-torchrun.".format(
                 " and ".join(str(one) for one in each)
             )
         )
@@ -521,14 +521,13 @@ def refuse_unusable_etcd(words: Sequence[str]) -> None:
     endpoint = words[0] if words else ""
     if not endpoint:
         raise LaunchError(
-            "[LA-108] no etcd is named. Set launchers_etcd (or FULLMESH_ETCD) to its address:port, or use c10d, "
+            "[LA-108] no etcd is named. Fix: set launchers_etcd (or FULLMESH_ETCD) to its address:port, or use c10d, "
             "which needs none."
         )
     if importlib.util.find_spec("etcd") is None:
         raise LaunchError(
             "[LA-107] torch's etcd rendezvous needs the package python-etcd, which is not in "
-            f"{sys.prefix}. Put a wheel of it "
-            "into your lock (docs/launchers.md), or use c10d, which needs none."
+            f"{sys.prefix}. Fix: put a wheel of it into your lock (docs/launchers.md), or use c10d, which needs none."
         )
     try:
         fetch_status(f"http://{endpoint}/version")
@@ -543,7 +542,7 @@ def refuse_unusable_etcd(words: Sequence[str]) -> None:
     if status == 404:  # noqa: PLR2004  # HTTP's own number
         raise LaunchError(
             f"[LA-109] etcd at {endpoint} has no v2 interface, and torch knows no other. "
-            "Start it with --enable-v2 (3.6 has none any more), or use c10d."
+            "Fix: start it with --enable-v2 (etcd 3.6 has none), or use c10d."
         )
 
 

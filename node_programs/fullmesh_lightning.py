@@ -21,7 +21,8 @@ except ImportError:
         from lightning_fabric.plugins.environments import ClusterEnvironment
     except ImportError:
         raise ImportError(
-            "[LA-107] PyTorch Lightning is not in this environment. Put lightning or pytorch-lightning into your lock."
+            "[LA-107] PyTorch Lightning is not in this environment. "
+            "Fix: put lightning or pytorch-lightning into your lock."
         ) from None
 
 if TYPE_CHECKING:

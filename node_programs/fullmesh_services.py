@@ -72,9 +72,8 @@ def refuse_planned_options(words: Sequence[str]) -> None:
     if given:
         raise LaunchError(
             "[LA-180] fullmesh-ray start was given {}, which the cluster plan decides: the head is on the node of "
-            "rank 0, ports are those of fullmesh_services. Leave it out, or change the plan and run site.yml.".format(
-                " ".join(given)
-            )
+            "rank 0, ports are those of fullmesh_services. "
+            "Fix: leave it out, or change the plan and run site.yml.".format(" ".join(given))
         )
 
 
@@ -86,7 +85,7 @@ def read_service_ports(name: str) -> dict[str, ServicePort]:
             held: list[ServicePort] = json.load(stream)
     except (OSError, ValueError):
         raise LaunchError(
-            f"[LA-102] {path} cannot be read. Run the role launchers on this node."
+            f"[LA-102] {path} cannot be read. Fix: apply the role launchers to this node."
         ) from None
     found = {one["part"]: one for one in held if one["service"] == name}
     if not found:
@@ -105,7 +104,7 @@ def find_tool(name: str, variable: str) -> str:
     )
     if not found:
         raise LaunchError(
-            f"[LA-107] {name} is not installed on this node. Install it into an environment of your own, the same "
+            f"[LA-107] {name} is not installed on this node. Fix: install it into an environment of your own, the same "
             f"version on all nodes, and put its folder into PATH or the program into {variable}."
         )
     return found

@@ -148,7 +148,7 @@ class KernelTuner:
             self.faults.append(
                 f"[KT-111] kernel_tuning_nofile is {soft} and fs.nr_open of this node is "
                 f"{ceiling}: pam_limits would refuse every "
-                "login. Lower it, or raise fs.nr_open in kernel_tuning_sysctls by a run of its own first."
+                "login. Fix: lower it, or raise fs.nr_open in kernel_tuning_sysctls in a separate run first."
             )
             return "", ""
         hard = max(soft, self.hard_before(soft))

@@ -209,8 +209,8 @@ def explain_unread_folder(one: RunningExporter) -> str:
     if one["elsewhere"] and not one["quiet"]:
         return (
             f"[MT-105] {one['program']} reads text files from {', '.join(one['elsewhere'])}, and on this node that is "
-            "not there or, for a container, another folder. Make it, or name the folder of this node that it reads in "
-            "monitoring_tools_textfile_dir."
+            "not there or, for a container, another folder. "
+            "Fix: create it, or name the folder of this node that it reads in monitoring_tools_textfile_dir."
         )
     return (
         f"[MT-105] {one['program']} runs on this node and reads no text files. Fix: start it with --{FLAG}=FOLDER "
@@ -239,6 +239,6 @@ def check_textfile_folder(folder: str) -> str:
     except OSError as error:
         return f"[MT-106] {folder} cannot be opened: {error}."
     return (
-        f"[MT-106] {folder} is not a folder on this node, so no node_exporter reads text files there. Make it, or "
-        "correct monitoring_tools_textfile_dir."
+        f"[MT-106] {folder} is not a folder on this node, so no node_exporter reads text files there. "
+        "Fix: create it, or correct monitoring_tools_textfile_dir."
     )

@@ -200,8 +200,8 @@ def check_relabel_policy(seen: SelinuxStatus, mode: str, plan: SelinuxPlan) -> N
     """Refuse a change that would prevent the node from booting."""
     if plan["relabel"] and not seen["policy"]:
         raise SelinuxRefusedError(
-            "[SE-110] selinux_mode is {} and the policy {!r} is not installed: the node would not boot. Install it "
-            "(dnf install selinux-policy-targeted), or set selinux_mode to keep.".format(
+            "[SE-110] selinux_mode is {} and the policy {!r} is not installed: the node would not boot. "
+            "Fix: install it (dnf install selinux-policy-targeted), or set selinux_mode to keep.".format(
                 mode, seen["type"]
             )
         )

@@ -183,7 +183,8 @@ def make_wrong_type_error(path: str, folder: int, name: str, wanted: str) -> Acc
     except OSError:
         what = "no link either"
     return AccountError(
-        f"[NS-105] {path} is not {wanted}: {what}. Put {wanted} there, or name another account in node_ssh_user."
+        f"[NS-105] {path} is not {wanted}: {what}. "
+        f"Fix: put {wanted} there, or name another account in node_ssh_user."
     )
 
 
@@ -209,7 +210,7 @@ def read_ssh_folder(home: str) -> SshFolderState:
         raw = stream.read(LARGEST + 1)
     if len(raw) > LARGEST:
         raise AccountError(
-            f"[NS-105] {os.path.join(home, DOT, KEYS)} has more than {LARGEST} bytes. Put a file "
+            f"[NS-105] {os.path.join(home, DOT, KEYS)} has more than {LARGEST} bytes. Fix: put a file "
             "of keys there, or name another account in "
             "node_ssh_user."
         )

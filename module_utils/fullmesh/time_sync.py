@@ -181,7 +181,7 @@ class ChronySync:
             if now - start >= self.params["wait_seconds"]:
                 raise ChronySyncError(
                     f"[TS-104] the clock is not synchronised after {self.params['wait_seconds']} "
-                    f"s: {why}. Open 123/udp to the source, or choose another one: "
+                    f"s: {why}. Fix: open 123/udp to the source, or choose another one: "
                     "time_sync_source (distribution, servers, leader)."
                 )
             if now - asked >= AGAIN_SECONDS:

@@ -151,7 +151,7 @@ def inspect_python(path: str, own_pip: bool) -> PythonSeen:
             "machine": "",
             "glibc": [0, 0],
             "fault": f"[TR-103] {path} cannot be used: {words[-1]}. "
-            "Set torch_runtime_python to a Python that the lock has wheels for, or torch_runtime_packages.",
+            "Fix: set torch_runtime_python to a Python that the lock has wheels for, or torch_runtime_packages.",
         }
     fault = ""
     missing = [name for name in said["missing"] if not (own_pip and name == "ensurepip")]
@@ -199,7 +199,7 @@ def read_venv_link(params: TorchVenvParams) -> str:
     if os.path.dirname(target) != params["store"]:
         raise VenvError(
             f"[TR-110] {path} exists and is not a link into {params['store']}. "
-            "Move it away, or set torch_runtime_path to another place."
+            "Fix: move it away, or set torch_runtime_path to another place."
         )
     return target
 
@@ -335,7 +335,7 @@ def unpack_wheels(params: TorchVenvParams) -> None:
                 os.unlink(path)
             raise VenvError(
                 f"[TR-107] {name} arrived damaged: SHA-256 {found}, expected {wanted}. "
-                "Run again. If it is damaged again, check the disk and the memory of this node."
+                "Fix: run again. If it is damaged again, check the disk and the memory of this node."
             )
 
 

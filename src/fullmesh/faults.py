@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+LABELS = ("Fix: ", "Check: ")
+
 
 @dataclass(frozen=True, order=True)
 class Fault:
@@ -13,7 +15,7 @@ class Fault:
     Attributes:
         code: ``PL-104``. The two letters name the owner, see ``fullmesh.codes``.
         text: one sentence with the value seen.
-        step: the next step, one sentence.
+        step: the next step, one sentence. It gets the label Fix unless it begins with its own, such as Check.
     """
 
     code: str
@@ -21,7 +23,8 @@ class Fault:
     step: str
 
     def __str__(self) -> str:
-        return f"[{self.code}] {self.text.rstrip('.')}. {self.step.rstrip('.')}."
+        label = "" if self.step.startswith(LABELS) else "Fix: "
+        return f"[{self.code}] {self.text.rstrip('.')}. {label}{self.step.rstrip('.')}."
 
 
 class InvalidInputError(ValueError):

@@ -215,7 +215,7 @@ def test_messages_of_the_package_manager_are_quoted() -> None:
     }
     said = container_toolkit.container_toolkit_not_installed(failed, SEEN, URL)
     assert said.startswith("[CT-106] version 1.20.0-1 of https://nvidia")
-    assert "held broken packages. Check the repository's key" in said
+    assert "held broken packages. Check: the repository's key" in said
     way = {**SEEN, "repository": {**AROUND, "in_the_way": ["/etc/apt/preferences pins x"]}}
     assert "Allow that version" in container_toolkit.container_toolkit_not_installed(
         failed, way, URL

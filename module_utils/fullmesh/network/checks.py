@@ -80,8 +80,8 @@ def find_providers(node: NetworkNode, links: list[LinkSettings], wanted: str) ->
     found, why_not = network_owner.find_link_owners(node.run, node.read, node.listed, links)
     for name, why in sorted(why_not.items()):
         raise LinkError(
-            f"[IP-102] {name} cannot be configured: {why}. Install and start NetworkManager, "
-            "netplan, systemd-networkd or "
+            f"[IP-102] {name} cannot be configured: {why}. "
+            "Fix: install and start NetworkManager, netplan, systemd-networkd or "
             "ifupdown (see `nmcli device`), or configure the address yourself and set static_ip_manage: false."
         )
     return found
@@ -188,5 +188,5 @@ def refuse_link_faults(faults: list[str], seconds: float) -> None:
     if faults:
         raise LinkError(
             f"[IP-107] the interfaces do not have the wanted settings after {seconds} s: {'; '.join(faults)}. "
-            "See `nmcli device`, `networkctl status` and `journalctl -b` on the node."
+            "Check: `nmcli device`, `networkctl status` and `journalctl -b` on the node."
         )

@@ -434,9 +434,9 @@ def describe_late_confirmation() -> str:
             f"Check: {engine.STORE}/log on the node. Then run again."
         )
     return (
-        "[IP-114] the node reverted everything before it could be confirmed: {}. Raise static_ip_rollback_seconds "
-        "if it is only slow, and run again.".format(report.get("why", f"see {engine.STORE}/log"))
-    )
+        "[IP-114] the node reverted everything before it could be confirmed: {}. "
+        "Fix: raise static_ip_rollback_seconds if it is only slow, and run again."
+    ).format(report.get("why", f"see {engine.STORE}/log"))
 
 
 def wait_for_links(node: NetworkNode, links: list[LinkSettings], seconds: float) -> list[str]:

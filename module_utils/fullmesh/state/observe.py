@@ -50,7 +50,7 @@ def check_exact_path(path: str) -> str:
     if not path.startswith("/") or os.path.normpath(path) != path or path == "/":
         raise UndoError(
             f"[UN-102] {path!r} cannot be saved: it is not a normalized absolute path. "
-            "Write it like /etc/sysctl.d/60-fullmesh.conf."
+            "Fix: write it like /etc/sysctl.d/60-fullmesh.conf."
         )
     return path
 
@@ -99,7 +99,7 @@ def describe_path(here: str, path: str) -> FileBefore:
     if not stat.S_ISREG(info.st_mode):
         raise UndoError(
             f"[UN-102] {path} cannot be saved: it is neither a file nor a link. "
-            "Name the files in it, or list a directory under `directories`."
+            "Fix: name the files in it, or list a directory under `directories`."
         )
     return {
         "kind": "file",
@@ -128,7 +128,7 @@ def sysctl_to_proc_path(key: str) -> str:
     """Return a key's file in /proc/sys. ``net.ipv4.conf.eth0/1.x`` is the interface eth0.1, as in sysctl.d(5)."""
     if not re.match(r"^[A-Za-z0-9_./@:-]+$", key) or ".." in key:
         raise UndoError(
-            f"[UN-102] {key!r} is not a sysctl name. Write it like net.ipv4.tcp_fin_timeout."
+            f"[UN-102] {key!r} is not a sysctl name. Fix: write it like net.ipv4.tcp_fin_timeout."
         )
     slashed = key.translate({ord("."): "/", ord("/"): "."})
     return "/proc/sys/" + slashed

@@ -200,7 +200,9 @@ class UndoPoint:
 
     def __init__(self, root: str, role: str, name: str = POINT) -> None:
         if not re.match(r"^[a-z][a-z0-9_]*$", role):
-            raise UndoError(f"[UN-102] {role!r} is not a role name. Write it like kernel_tuning.")
+            raise UndoError(
+                f"[UN-102] {role!r} is not a role name. Fix: write it like kernel_tuning."
+            )
         self.root = root.rstrip("/")
         self.role = role
         self.name = name
@@ -228,7 +230,7 @@ class UndoPoint:
         place = f"{written.STORE}/{self.role}"
         return UndoError(
             f"[UN-101] the undo point of {self.role} cannot be read: {place}: {why}. "
-            f"Put the files back by hand from {place}/blobs (or your backup), then remove that directory."
+            f"Fix: restore the files by hand from {place}/blobs (or your backup), then remove that directory."
         )
 
     def blob(self, then: FileBefore) -> bytes:

@@ -138,7 +138,7 @@ def describe_kept_packages(role: str, kept: Sequence[KeptPackage]) -> list[str]:
     """Return a warning about each package that stays."""
     return [
         f"[UN-108] {one['package']}, which {role} installed, was not removed: packages that stay need it "
-        f"({', '.join(one['needed_by'])}). Fix, if you need none of them: remove {one['package']} with the package "
+        f"({', '.join(one['needed_by'])}). Fix: if you need none of them, remove {one['package']} with the package "
         "manager."
         for one in kept
     ]

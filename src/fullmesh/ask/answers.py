@@ -139,7 +139,7 @@ def describe_uncached_programs(outcomes: Mapping[str, Outcome]) -> list[str]:
             reasons.setdefault(reason, []).append(host)
     return [
         f"[AK-105] {format_first_hosts(hosts)}: the program was not cached ({reason}), so every query sends it again. "
-        "Free some space on the node, or make root the owner of the folder."
+        "Fix: free some space on the node, or make root the owner of the folder."
         for reason, hosts in reasons.items()
     ]
 

@@ -59,7 +59,7 @@ def make_aws_fault(result: Mapping[str, Any]) -> Fault:
     if "boto3" in text or "botocore" in text:
         step = "Run pip install --require-hashes -r requirements-ec2.txt in the environment that runs Ansible"
         return Fault("EC-121", f"Fullmesh cannot query AWS: {text}", step)
-    step = "Check `aws sts get-caller-identity`, the rights in docs/ec2.md, and AWS_REGION"
+    step = "Check: `aws sts get-caller-identity`, the permissions in docs/ec2.md, and AWS_REGION"
     return Fault("EC-122", f"AWS rejected the query: {text}", step)
 
 

@@ -109,7 +109,7 @@ def find_group_settings_faults(own: SecurityGroupSettings) -> list[Fault]:
             ec2_rules.parse_need(port)
         except ValueError as error:
             text = f"ec2_security_group_extra_ports: {error}"
-            found.append(Fault("EC-103", text, "Fix it"))
+            found.append(Fault("EC-103", text, "Correct it"))
     for one in own.groups:
         tag, equals, _value = one.partition("=")
         if not GROUP_ID.match(one) and not (equals and tag):

@@ -118,7 +118,7 @@ def describe_answer_failure(said: Mapping[str, Any]) -> str:
 def explain_unusable_answer(machine: Machine, error: ValueError) -> Fault:
     """Explain an answer with a value that no honest machine reports."""
     text = f"{machine.name}: Fullmesh does not accept its answer: {clean_and_shorten(str(error), LONGEST)}"
-    step = f"Check the machine (ssh {machine.ssh}): it is broken, or not yours. Or leave it out"
+    step = f"Check: ssh {machine.ssh} (the machine is broken, or not yours). Fix: leave it out"
     return Fault("IN-108", text, step)
 
 

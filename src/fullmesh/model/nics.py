@@ -188,7 +188,7 @@ def _read_identity(where: str, text: str, faults: list[Fault]) -> tuple[str, str
             Fault(
                 "PL-117",
                 f"{where}: {text!r} is neither an interface name nor a MAC",
-                "See `ip -br link` on the node",
+                "Check: `ip -br link` on the node",
             )
         )
     return text, ""

@@ -57,5 +57,5 @@ def load_result(path: Path) -> Result:
     except ValueError as error:
         why = f"is not JSON: {error}"
     raise ValueError(
-        f"[CL-114] {path} {why}. Use a result.json that this version wrote, or run ./fullmesh verify."
+        f"[CL-114] {path} {why}. Fix: use a result.json that this version wrote, or run ./fullmesh verify."
     )

@@ -182,7 +182,7 @@ def count_ranks(host: str, asked: AutoSettings, seen: Accelerators, made_for: st
         raise UndecidedError(
             "PR-118",
             f"{host}: the PCI bus has {count} NVIDIA GPU(s), but the driver shows {shown}",
-            "Check its kernel log for Xid errors and reset or reboot to recover a lost GPU, or set "
+            "Check: its kernel log for Xid errors. Fix: reset or reboot to recover a lost GPU, or set "
             "fullmesh_local_ranks",
         )
     left = count if asked["visible"] is None else asked["visible"]

@@ -46,7 +46,7 @@ def derive_node_kind(facts: Mapping[str, Any]) -> str:
     for name, part in zip(names, parts, strict=True):
         if not WORD.match(part):
             text = f"a node reports {part[:80]!r} as its {name}"
-            step = "Check the node: it is broken, or not yours. Or leave it out with --limit"
+            step = "Check: the node (it is broken, or not yours). Fix: leave it out with --limit"
             raise InvalidInputError([Fault("BN-109", text, step)])
     return "-".join(parts)
 

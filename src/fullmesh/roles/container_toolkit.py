@@ -121,7 +121,7 @@ def explain_toolkit_failure(failed: Mapping[str, Any], seen: ToolkitPackages, ur
     )
     text = f"version {seen['version']} of {url} cannot be installed: {telling[0]}"
     way = seen["repository"]["in_the_way"]
-    step = "Check the repository's key, and the node's other sources"
+    step = "Check: the repository's key, and the node's other sources"
     if way:
         text += f". Settings of this node that affect these packages: {'; '.join(way)}"
         step = "Allow that version there, or set container_toolkit_version to one that they allow"

@@ -68,7 +68,7 @@ def explain_nccl_failure(
     )
     place = f" from {around['theirs']}, which the node had before" if around["theirs"] else ""
     text = f"{', '.join(pinned)} cannot be installed{place}: {telling[0]}"
-    step = "Check that source and its key"
+    step = "Check: that source and its key"
     if around["in_the_way"]:
         text += (
             f". Settings of this node that affect these packages: {'; '.join(around['in_the_way'])}"

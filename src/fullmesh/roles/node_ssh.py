@@ -115,7 +115,7 @@ def render_known_hosts(
             found = PUBLIC_KEY.match(str(key))
             if not found:
                 text = f"{node} reports {str(key)[:80]!r} as a host key of its sshd"
-                step = f"Check on {node}: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
+                step = f"Check: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub on {node}"
                 raise InvalidInputError([Fault("NS-106", text, step)])
             lines.append(f"{','.join(written)} {found[1]} {found[2]}")
     return "\n".join(lines) + "\n"

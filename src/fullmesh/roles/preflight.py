@@ -279,7 +279,7 @@ def find_facts_faults(host: str, result: dict[str, Any]) -> list[Fault]:
         read_node_facts(result)
     except contract.ContractError as error:
         text = f"{host}: the answer of node_facts is malformed, {error}"
-        step = "Check the node: it is broken, or not yours. Or leave it out with --limit"
+        step = "Check: the node (it is broken, or not yours). Fix: leave it out with --limit"
         return [Fault("PR-102", text, step)]
     return []
 

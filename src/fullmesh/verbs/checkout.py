@@ -39,7 +39,7 @@ def run_checkout_playbook(
     try:
         if getattr(args, "json", False) and options.needs_raw_output(args):
             text = "--json cannot be combined with options that print Ansible's own output"
-            step = "Fix: leave out --json, or -v, --diff and --list-..."
+            step = "Leave out --json, or -v, --diff and --list-..."
             raise InvalidInputError([Fault("CL-126", text, step)])
         inventory = str(options.find_inventory(args.inventory))
         if foresee is None:

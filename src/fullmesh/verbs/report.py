@@ -104,7 +104,7 @@ def find_previous_run(path: Path) -> Path | None:
 
 def report_missing_run(where: str) -> int:
     """Say that there is no such run."""
-    print_error(f"fullmesh: [CL-107] no result at {where}. Run ./fullmesh verify first.")
+    print_error(f"fullmesh: [CL-107] no result at {where}. Fix: run ./fullmesh verify first.")
     return USAGE
 
 
@@ -112,7 +112,7 @@ def report_first_run(path: Path) -> int:
     """Say that a run has none before it."""
     print_error(
         f"fullmesh: [CL-107] {path.parent.name} is the first run here, so there is none to compare it with. "
-        "Run ./fullmesh verify again, or name the other one: --against RUN."
+        "Fix: run ./fullmesh verify again, or name the other one: --against RUN."
     )
     return USAGE
 
@@ -138,7 +138,7 @@ def parse_run_arguments(args: argparse.Namespace) -> tuple[str | None, str | Non
     against: str | None = args.against
     if len(args.run) > (2 if against is None else 1):
         raise ValueError(
-            "[CL-191] report compares two runs at most. Use report A B, or report B --against A."
+            "[CL-191] report compares two runs at most. Fix: use report A B, or report B --against A."
         )
     if len(args.run) > 1:
         against = args.run[0]
@@ -159,7 +159,7 @@ def write_merged_run(names: Sequence[str]) -> Path:
     for name in names:
         path = find_result(name)
         if path is None:
-            raise ValueError(f"[CL-107] no result at {name}. Run ./fullmesh verify first.")
+            raise ValueError(f"[CL-107] no result at {name}. Fix: run ./fullmesh verify first.")
         results.append(read.load_result(path))
     made = merge.merge_results(results)
     return write.save_result(RUNS, made["run"], json.dumps(made, indent=2) + "\n")

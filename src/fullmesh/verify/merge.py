@@ -43,7 +43,7 @@ def check_same_cluster(results: Sequence[Result]) -> None:
         if odd:
             raise ValueError(
                 f"[CL-116] {first['run']} and {other['run']} are not of one cluster: their plans differ in "
-                f"{join_names(odd)}. Give every run the whole inventory, and its part with --limit."
+                f"{join_names(odd)}. Fix: give every run the whole inventory, and its part with --limit."
             )
         if get_run_kind(first) != get_run_kind(other):
             raise ValueError(

@@ -39,7 +39,7 @@ def test_an_acl_that_denies_is_named_with_its_rule() -> None:
     found = ec2_findings.check_ec2(seen, plan(), SecurityGroupSettings())
     assert [ec2_findings.format_ec2_finding(one) for one in found] == [
         "[EC-114] network ACL acl-subnet-b of subnet-b blocks inbound traffic from n0 at 50000-50999/tcp:"
-        " its rule 50 denies them. Allow 50000-50999/tcp inbound in acl-subnet-b, below rule 50."
+        " its rule 50 denies them. Fix: Allow 50000-50999/tcp inbound in acl-subnet-b, below rule 50."
     ]
 
 
@@ -77,7 +77,7 @@ def test_an_acl_that_blocks_a_service_names_the_service() -> None:
 
     assert found("subnet-a") == [
         "[EC-114] network ACL acl-subnet-a of subnet-a blocks inbound traffic from n1 at 6379/tcp (ray gcs):"
-        " its rule 50 denies them. Allow 6379/tcp inbound in acl-subnet-a, below rule 50."
+        " its rule 50 denies them. Fix: Allow 6379/tcp inbound in acl-subnet-a, below rule 50."
     ]
     assert found("subnet-b") == []
 

@@ -34,7 +34,7 @@ def test_the_missing_part_of_a_range_is_named() -> None:
     found = ec2_findings.check_ec2(raw(groups=[group(rules)]), plan(), SecurityGroupSettings())
     assert [ec2_findings.format_ec2_finding(one) for one in found] == [
         f"[EC-112] security group {SG} (fullmesh) lacks a rule from itself for 51000-51999/tcp."
-        f" aws ec2 authorize-security-group-ingress --group-id {SG} --ip-permissions"
+        f" Fix: aws ec2 authorize-security-group-ingress --group-id {SG} --ip-permissions"
         f" 'IpProtocol=tcp,FromPort=51000,ToPort=51999,UserIdGroupPairs=[{{GroupId={SG}}}]'."
     ]
     add = security_group.find_group_changes(
