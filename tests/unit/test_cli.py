@@ -291,7 +291,7 @@ def test_apply_of_nodes_that_ansible_cannot_list(
 
 # Verbs that answer something; the others write files or pass an exit code on.
 ANSWER = {"plan", "apply", "undo", "verify", "status", "diagnose", "doctor", "hang", "explain-log"}
-ANSWER |= {"explain", "report", "version"}
+ANSWER |= {"explain", "report", "version", "bundle", "init"}
 
 
 def test_every_verb_that_answers_takes_json() -> None:

@@ -318,6 +318,23 @@ def test_without_questions(
     assert len(asked) == 1
 
 
+def test_json_describes_the_written_inventory(
+    asked: list[list[Machine]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answered(monkeypatch)
+    assert cli.main(["init", "--hosts", "el1,ubuntu1", "--out", "mine", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    hosts = yaml.safe_load((tmp_path / "mine/hosts.yml").read_text())["torch_nodes"]["hosts"]
+    assert told["inventory"] == str(tmp_path / "mine")
+    assert [(one["node"], one["ssh"]) for one in told["nodes"]] == [(one, one) for one in hosts]
+    assert all(one["address"].startswith("10.78.") for one in told["nodes"])
+    assert told["network"] in told["reasons"][0]
+    assert len(asked) == 1
+
+
 def test_every_question_has_a_default(
     asked: list[list[Machine]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,5 +26,6 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "-o", "--output", default="fullmesh-bundle.tar", help="the archive to write"
     )
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
     options.add_playbook_options(parser, (*options.CONNECT, *options.RUN))
     parser.set_defaults(func=make_bundle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from fullmesh.catalogue import add_verb
 from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.play import options
 from fullmesh.play.names import make_run_name
-from fullmesh.printed import clean_line, measure_width, print_error, print_text
+from fullmesh.printed import clean_line, clean_values, measure_width, print_error, print_text
 from fullmesh.settings import ROOT, RUNS, STARTED_IN
 
 if TYPE_CHECKING:  # slow to import, and other verbs do not need it
@@ -70,6 +71,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "--non-interactive", action="store_true", help="do not ask, use the defaults"
     )
+    parser.add_argument("--json", action="store_true", help="do not ask, print the outcome as JSON")
     chosen = (options.LIMIT, options.USER)  # --hosts and init's own --user
     options.add_playbook_options(
         parser, [one for one in (*options.CONNECT, *options.RUN) if one not in chosen]
@@ -168,6 +170,28 @@ def render_machine_table(
     return align_machine_rows(rows)
 
 
+def render_inventory_document(
+    out: Path, found: Sequence[Machine], heard: MachineSurvey, proposal: NetworkProposal
+) -> str:
+    """Describe the new inventory for programs."""
+    nodes = [
+        {
+            "node": one.name,
+            "ssh": one.ssh,
+            "user": one.user,
+            "gpus": heard.answers[one.name].facts["fullmesh"]["gpus"],
+            "address": proposal.seats[one.name].address,
+            "interface": proposal.seats[one.name].card["name"],
+        }
+        for one in found
+    ]
+    network = {"network": str(proposal.network), "reasons": proposal.reasons()}
+    remarks = [str(one) for one in heard.remarks]
+    return json.dumps(
+        clean_values({"inventory": str(out), **network, "nodes": nodes, "notes": remarks}), indent=2
+    )
+
+
 def align_machine_rows(rows: Sequence[Sequence[str]]) -> list[str]:
     """Align the cells below their heads, or list each machine's cells if the terminal is too narrow."""
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
@@ -235,7 +259,7 @@ def create_inventory(args: argparse.Namespace) -> int:
     from fullmesh.init import look, render  # noqa: PLC0415 (only here)
     from fullmesh.play import run as runner  # noqa: PLC0415 (only here)
 
-    ask = not args.non_interactive and sys.stdin.isatty()
+    ask = not (args.non_interactive or args.json) and sys.stdin.isatty()
     out = HERE / args.out if args.out else ROOT / DEFAULT_OUT
     refuse_existing_folder(out)
     found = choose_machines(args, ask=ask)
@@ -246,20 +270,19 @@ def create_inventory(args: argparse.Namespace) -> int:
         found = choose_machines(
             argparse.Namespace(**vars(args) | {"hosts": [one.ssh for one in found]}), ask=False
         )
+    progress = options.PLAIN if args.json and args.progress == options.JSON else args.progress
     folder = RUNS / make_run_name()
     folder.mkdir(parents=True)
     heard = look.survey_machines(
-        found, options.list_ansible_words(args), runner.choose_view(args.progress), folder
+        found, options.list_ansible_words(args), runner.choose_view(progress), folder
     )
     if heard.faults:
         raise InvalidInputError(heard.faults)
     proposal = choose_network(heard, args.network, ask=ask)
-    print_text("\n".join(["", *render_machine_table(found, heard, proposal), ""]))
-    print_text(
-        "\n".join(
-            [f"Cluster network {proposal.network}:", *(f"  {one}" for one in proposal.reasons())]
-        )
-    )
+    if not args.json:
+        reasons = (f"  {one}" for one in proposal.reasons())
+        table = ["", *render_machine_table(found, heard, proposal), ""]
+        print_text("\n".join([*table, f"Cluster network {proposal.network}:", *reasons]))
     text = render.render_hosts_file(found, proposal, args.user)
     check_inventory_text(text, {"static_ip_manage": not args.keep_network})
     for remark in heard.remarks:
@@ -277,6 +300,9 @@ def create_inventory(args: argparse.Namespace) -> int:
         ),
     )
     typed = shorten_typed_path(out)
+    if args.json:
+        print_text(render_inventory_document(out, found, heard, proposal))
+        return OK
     print_text(f"\nwritten: {typed}/hosts.yml, {typed}/group_vars/all.yml\nnext:")
     for command, what in (
         ("plan", "preview the changes of each node"),
