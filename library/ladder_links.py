@@ -40,6 +40,14 @@ options:
     type: list
     elements: dict
     default: []
+  rdma:
+    description:
+      - Pairs of an RDMA device of this node and one of a peer, which exchange messages. Each has C(node), C(address)
+        and C(tcp_port) of a listener of the peer, C(device), C(port) and C(gid) of both ends (prefix C(peer_)), and
+        C(spare), whether it is only tried if no other pair of the device works.
+    type: list
+    elements: dict
+    default: []
   at_once:
     description: Maximum of simultaneous connections in progress for O(sweep).
     type: int
@@ -124,6 +132,12 @@ ways:
   type: list
   elements: dict
   returned: always
+rdma:
+  description: >-
+    C(pairs), one record per pair of O(rdma), each with C(own) and C(peer), the outcome at both ends (C(step), C(error),
+    C(count)), C(mtu), C(peer_mtu), C(small_us) and C(large_us). C(counters), the error counters that grew meanwhile.
+  type: dict
+  returned: when O(rdma) was given
 bandwidth:
   description: One record per peer that was measured, with C(mbit_s).
   type: list

@@ -107,5 +107,12 @@ NAMED = {
     "survey.Neighbour": {"mac": HARDWARE_ADDRESS, "dev": INTERFACE_OR_NONE},
     "survey.Listener": {"address": ADDRESS},
     "survey.RdmaPort": {"device": WORD},
+    "survey.Gid": {"gid": ADDRESS},
+    "ladder.RdmaResult": {
+        "device": WORD,
+        "gid": ADDRESS,
+        "peer_device": WORD,
+        "peer_gid": ADDRESS,
+    },
     "ladder.PlannedNic": {"name": INTERFACE_OR_NONE},
 }

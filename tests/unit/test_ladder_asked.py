@@ -72,7 +72,9 @@ def test_nodes_outside_the_limit_are_not_queried() -> None:
     del looked[out]
     opened = verify_cluster.ladder_opened(looked)
     scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
-    assert out not in read_arguments(verify_cluster.ladder_probes(plan, opened, scope))["node"]
+    assert (
+        out not in read_arguments(verify_cluster.ladder_probes(plan, opened, scope, looked))["node"]
+    )
     assert out not in verify_cluster.ladder_jobs(plan, held, looked, {}, PYTHON)["ranks"]
     about = verify_cluster.ladder_about(plan, {}, plan["nodes"])
     assert about == {name: {} for name in plan["nodes"]}
@@ -81,9 +83,10 @@ def test_nodes_outside_the_limit_are_not_queried() -> None:
 def test_every_node_connects_to_all_others() -> None:
     plan, held = simulated_nodes.hostvars(3)
     told = simulated_nodes.registered(held)
-    opened = verify_cluster.ladder_opened(told["__verify_cluster_node"]["answers"])
+    looked = told["__verify_cluster_node"]["answers"]
+    opened = verify_cluster.ladder_opened(looked)
     scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
-    each = read_arguments(verify_cluster.ladder_probes(plan, opened, scope))
+    each = read_arguments(verify_cluster.ladder_probes(plan, opened, scope, looked))
     assert known(each, LADDER_LINKS)
     for name in plan["nodes"]:
         assert {target["node"] for target in each["targets"][name]} == set(plan["nodes"]) - {name}

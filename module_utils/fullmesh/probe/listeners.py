@@ -34,6 +34,7 @@ from .handshake import (
     format_ok_line,
     parse_client_line,
 )
+from .rdma import ExchangeServers
 from .tap import group_ports_by_pair, open_tap, parse_handshake
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class ListenerServer:
             self.selector.register(sock, selectors.EVENT_READ, self.welcome)
         self.selector.register(control, selectors.EVENT_READ, self.command)
         self.visitors: set[ListenerConnection] = set()
+        self.exchanges = ExchangeServers(spec["token"])
 
     def add_tap(self, tap: socket.socket) -> None:
         """Record handshakes from now on."""
@@ -216,7 +218,11 @@ class ListenerServer:
             self.leave(visitor)
         elif visitor.node:
             visitor.deadline = time.monotonic() + CONNECTION_SECONDS
-            self.take_payload(visitor, len(data))
+            if data.startswith(b"{"):  # a payload is zeros
+                self.exchanges.start(visitor.sock, data)
+                self.leave(visitor)
+            else:
+                self.take_payload(visitor, len(data))
         else:
             visitor.inbox += data
             line, found, rest = visitor.inbox.partition(b"\n")

@@ -18,6 +18,7 @@ from .handshake import PAYLOAD_LIMIT
 from .job_account import probe_as_job_account
 from .job_network import probe_job_networks
 from .pairs import measure_rates, probe_links, refute_black_holes
+from .rdma import read_counters, try_pairs
 from .sweep import condense_sweep, row_to_target, sweep_peers
 from .ways import find_unusual_routes
 
@@ -71,6 +72,16 @@ def connect_to_peers(**want: Any) -> LadderLinksResult:
             if inner:
                 said["networks"] = inner
     said["links"], slow = refute_black_holes(said["links"], targets, me, want["seconds"])
+    if want["rdma"]:
+        before = read_counters(want["rdma"])
+        pairs = try_pairs(want["rdma"], me)
+        grown = {
+            name: now - before.get(name, now) for name, now in read_counters(want["rdma"]).items()
+        }
+        said["rdma"] = {
+            "pairs": pairs,
+            "counters": {name: count for name, count in grown.items() if count > 0},
+        }
     said["seconds"] = round(time.monotonic() - begun, 3)
     size = min(want["bandwidth"], PAYLOAD_LIMIT)
     if size:

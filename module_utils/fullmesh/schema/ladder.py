@@ -93,6 +93,68 @@ class ProbeOrigin(TypedDict):
     payload: int
 
 
+class RdmaPair(TypedDict):
+    """An RDMA device of this node and one of a peer, with the GIDs that a job uses.
+
+    ``spare``: another device of the peer, with link-local GIDs. It is tried if the job's own pair fails, because the
+    cables may be swapped.
+    """
+
+    node: str
+    device: str
+    port: int
+    gid: str
+    peer_device: str
+    peer_port: int
+    peer_gid: str
+    spare: bool
+
+
+class RdmaTarget(RdmaPair):
+    """A pair to try. ``address``, ``tcp_port``: a listener of the peer, over which both ends agree."""
+
+    address: str
+    tcp_port: int
+
+
+class RdmaEnd(TypedDict):
+    """The outcome of a try at one end.
+
+    Attributes:
+        step: the step that failed, empty if none did (probe/rdma.py).
+        error: the errno, the state, or the status of the completion.
+        count: messages that came.
+    """
+
+    step: str
+    error: str
+    count: int
+
+
+class RdmaResult(RdmaPair):
+    """The outcome of a try.
+
+    Attributes:
+        own, peer: of this end and of the peer.
+        mtu, peer_mtu: the active MTUs in bytes, 0 if unknown.
+        small_us, large_us: the shortest time of a message of 64 bytes and of 1 MiB there and back, 0 for none.
+    """
+
+    own: RdmaEnd
+    peer: RdmaEnd
+    mtu: int
+    peer_mtu: int
+    small_us: float
+    large_us: float
+
+
+class RdmaProbe(TypedDict):
+    """The tries of a node. ``counters``: error counters of its devices that grew meanwhile, ``mlx5_0:1 NAME``."""
+
+    pairs: list[RdmaResult]
+    counters: dict[str, int]
+
+
 class PlannedNic(TypedDict):
     """The interface of the plan's address. ``speed`` in Mbit/s, ``mtu`` in bytes, 0 if unknown."""
 
@@ -390,9 +452,10 @@ class LadderLinksResult(LadderLinksResultBase, total=False):
     """Optional parts of the answer.
 
     ``ways``: unusual routing decisions. ``swept``: the totals of a schedule. ``as_job``: the results of the job
-    account, if known. ``networks``: those of containers in which ranks run.
+    account, if known. ``networks``: those of containers in which ranks run. ``rdma``: those of RDMA devices.
     """
 
+    rdma: RdmaProbe
     ways: list[PacketRoute]
     swept: SweepResult
     as_job: JobProbe

@@ -42,6 +42,7 @@ LADDER_LINKS: Arguments = {
     "address": {"type": "str", "default": ""},
     "targets": {"type": "list", "elements": "dict", "default": []},
     "sweep": {"type": "list", "elements": "dict", "default": []},
+    "rdma": {"type": "list", "elements": "dict", "default": []},
     "at_once": {"type": "int", "default": 16},
     "budget": {"type": "float", "default": 60.0},
     "master": {"type": "str", "default": ""},

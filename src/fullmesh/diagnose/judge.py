@@ -18,7 +18,15 @@ from fullmesh.observed.ports import PortRange
 from fullmesh.result.findings import ERROR, WARNING, Finding
 from fullmesh.result.survey import get_survey
 from fullmesh.result.types import MissedRow, NodeSummary, NoteRow, Result, RungId
-from fullmesh.verify import build, gid_pins, job_start, pairs, schedule
+from fullmesh.verify import (
+    build,
+    gid_pins,
+    job_start,
+    pairs,
+    rdma_pairs,
+    rdma_tries,
+    schedule,
+)
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
@@ -156,6 +164,7 @@ def run_verification_rules(look: ClusterEvidence) -> list[Finding]:
         gid_pins.find_bad_gid_pins,
         job_start.check_job_start,
         pairs.check_links,
+        rdma_tries.check_rdma,
     )
     found = [finding for rule in rules_of_it for finding in rule(look.seen)]
     if not look.assumed:
@@ -206,6 +215,10 @@ def list_unobserved(look: ClusterEvidence) -> list[MissedRow]:
     if look.cloud.get("why"):
         why = shape.clean_value(look.cloud["why"], 400)
         found.append({"node": "", "what": "security groups and network ACLs of EC2", "why": why})
+    surveys = {name: look.survey(name) for name in look.nodes}
+    untried = list(rdma_pairs.explain_untried(surveys).items())
+    for name, why in untried + rdma_tries.describe_untried_rdma(look.seen):
+        found.append({"node": name, "what": "RDMA transfers", "why": why})
     for name in look.nodes:
         survey = look.survey(name)
         found += [

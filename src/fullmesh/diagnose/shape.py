@@ -215,6 +215,7 @@ WAY = build_template(ladder.PacketRoute)
 SWEPT = build_template(ladder.SweepResult)
 JOB_PROBE = build_template(ladder.JobProbe)
 JOB_NETWORK = build_template(ladder.JobNetwork)
+RDMA = build_template(ladder.RdmaProbe)
 NEIGHBOURS = build_template(survey.NeighbourTable)
 TRACED = build_template(ladder.TracedPacket)
 EFA = build_template(survey.EfaSurvey)
@@ -262,6 +263,9 @@ def sanitize_probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
         found["networks"] = [
             {**one, "links": keep_valid_links(one["links"], names)} for one in inner
         ]
+    rdma = fit_or_default(RDMA, links.get("rdma"))
+    if rdma is not None:
+        found["rdma"] = {**rdma, "pairs": [one for one in rdma["pairs"] if one["node"] in names]}
     if met is not None:
         lists = {key: keep_valid_links(met[key], names) for key in ("links", "past") if key in met}
         found["as_job"] = {**met, **lists}

@@ -108,6 +108,15 @@ class PortRow(TypedDict):
 Ends = TypedDict("Ends", {"from": str, "to": str})
 
 
+class RdmaRow(TypedDict):
+    """A pair of RDMA devices that was tried. ``step``: the step that failed, empty if all messages arrived."""
+
+    device: str
+    peer_device: str
+    step: str
+    error: str
+
+
 class LinkRow(Ends):
     """An ordered pair of nodes."""
 
@@ -119,6 +128,9 @@ class LinkRow(Ends):
         Annotated[NotNegative, Meta(description="share of segments that were retransmitted")]
     ]
     mbit_s: NotRequired[Annotated[NotNegative, Meta(description="one sample, on request")]]
+    rdma: NotRequired[
+        Annotated[list[RdmaRow], Meta(description="the pairs of RDMA devices that were tried")]
+    ]
 
 
 class MeshNode(TypedDict):

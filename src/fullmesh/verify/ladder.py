@@ -17,6 +17,7 @@ from fullmesh.verify import (
     pairs,
     probe_wants,
     rank_ends,
+    rdma_tries,
     schedule,
 )
 from fullmesh.verify import cards as verify_cards
@@ -147,6 +148,7 @@ def check_before_job(seen: ClusterObservations) -> list[Finding]:
         gid_pins.find_bad_gid_pins,
         job_start.check_job_start,
         pairs.check_links,
+        rdma_tries.check_rdma,
     )
     return filter_asked_findings(seen, [finding for rule in rules for finding in rule(seen)])
 

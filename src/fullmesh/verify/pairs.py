@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from fullmesh.observed.ladder import SLOW, LinkResult, PeerKind
 from fullmesh.result.findings import WARNING, Finding, join_names
-from fullmesh.result.types import LinkRow, PortRow
+from fullmesh.result.types import LinkRow, PortRow, RdmaRow
 from fullmesh.verify import mesh, schedule
 from fullmesh.verify.blocked import (
     CODES_OF,
@@ -23,6 +23,7 @@ from fullmesh.verify.blocked import (
 )
 from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.probe_wants import ONLY_MODE
+from fullmesh.verify.rdma_tries import list_rdma_tries
 
 
 def build_link_rows(seen: ClusterObservations) -> list[LinkRow]:
@@ -45,6 +46,9 @@ def build_link_rows(seen: ClusterObservations) -> list[LinkRow]:
                 "ports": [build_port_row(r) for r in found if r["verdict"] != OPEN],
             }
             add_link_rates(row, seen, found)
+            rdma = build_rdma_rows(seen, source, target)
+            if rdma:
+                row["rdma"] = rdma
             if mesh.needs_link_row(seen, row):
                 rows.append(row)
         if len(seen.plan["nodes"]) > schedule.MANY and len(rows) >= mesh.ROWS_MOST:
@@ -61,6 +65,23 @@ def build_port_row(record: LinkResult) -> PortRow:
     if reached := record.get("reached"):
         row["reached"] = reached
     return row
+
+
+def build_rdma_rows(seen: ClusterObservations, source: str, target: str) -> list[RdmaRow]:
+    """Build a row for each pair of RDMA devices that was tried, apart from spare ones."""
+    rows: list[RdmaRow] = []
+    for one in list_rdma_tries(seen):
+        if (one.source, one.target) == (source, target) and not one.said["spare"]:
+            end = next((e for e in (one.said["own"], one.said["peer"]) if e["step"]), None)
+            rows.append(
+                {
+                    "device": one.said["device"],
+                    "peer_device": one.said["peer_device"],
+                    "step": end["step"] if end else "",
+                    "error": end["error"] if end else "",
+                }
+            )
+    return sorted(rows, key=lambda row: (row["device"], row["peer_device"]))
 
 
 def add_link_rates(row: LinkRow, seen: ClusterObservations, found: Sequence[LinkResult]) -> None:

@@ -11,7 +11,7 @@ from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
 from fullmesh.causes.quality import rates
 from fullmesh.causes.quality.rates import Way
 from fullmesh.diagnose import inventory, judge, show, traces
-from fullmesh.filters.observe.verify_cluster import build_node_identity
+from fullmesh.filters.observe.verify_cluster import build_node_identity, choose_rdma_targets
 from fullmesh.model.types import ClusterPlan
 from fullmesh.plain import to_json_value
 from fullmesh.result.types import Result
@@ -63,10 +63,16 @@ def diagnose_scope(plan: ClusterPlan, bandwidth: Any, run: str) -> ProbeScope:
     return schedule.build_probe_scope(plan, how, [], False, str(run))
 
 
-def diagnose_probes(plan: ClusterPlan, opened: Any, scope: Any, users: Mapping[str, str]) -> str:
-    """Return the listeners that each node connects to: all of each peer, or one of each in the schedule's order."""
+def diagnose_probes(
+    plan: ClusterPlan, opened: Any, scope: Any, users: Mapping[str, str], looked: Mapping[str, Any]
+) -> str:
+    """Return the listeners that each node connects to: all of each peer, or one of each in the schedule's order.
+
+    Nodes with RDMA also get the pairs of devices to try.
+    """
     hosts = {str(host): str(user) for host, user in users.items()}
     plan, opened = to_json_value(plan), to_json_value(opened)
+    rdma = choose_rdma_targets(plan, opened, looked)
     each = group_by_argument(
         {
             host: {
@@ -74,6 +80,7 @@ def diagnose_probes(plan: ClusterPlan, opened: Any, scope: Any, users: Mapping[s
                 "targets": schedule.list_full_targets(plan, opened, host, scope),
                 "sweep": schedule.build_sweep(plan, opened, host, scope),
                 "job_user": user,
+                **rdma.get(host, {}),
             }
             for host, user in hosts.items()
         }

@@ -11,15 +11,25 @@ from ansible.errors import AnsibleFilterError
 from fullmesh import contract
 from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
 from fullmesh.border import validate_answer
-from fullmesh.diagnose import inventory, root_cause
+from fullmesh.diagnose import inventory, root_cause, shape
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import LadderLinksResult, LadderNodeResult, ProbePort, ProbeTarget
 from fullmesh.observed.ranks import CollectedRanks, StartedRanks
 from fullmesh.plain import to_json_value
 from fullmesh.report import terminal
 from fullmesh.result import textfile
+from fullmesh.result.survey import get_survey
 from fullmesh.result.types import BisectRun, Result
-from fullmesh.verify import bisect, bisected, build, ladder, probe_wants, rank_ends, schedule
+from fullmesh.verify import (
+    bisect,
+    bisected,
+    build,
+    ladder,
+    probe_wants,
+    rank_ends,
+    rdma_pairs,
+    schedule,
+)
 from fullmesh.verify.model import ClusterObservations, NodeAnswers
 from fullmesh.verify.schedule import ProbeScope
 
@@ -152,15 +162,40 @@ def build_node_identity(plan: ClusterPlan, host: str) -> dict[str, Any]:
     return {"node": host, "address": plan["nodes"][host]["address"]}
 
 
-def ladder_probes(plan: ClusterPlan, opened: Any, scope: Any) -> str:
-    """Return the listeners that each node must reach: all of each peer, or one of each in the schedule's order."""
+def choose_rdma_targets(
+    plan: ClusterPlan, opened: Any, looked: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Map each node that tries RDMA to its argument.
+
+    Args:
+        plan: of the cluster.
+        opened: the listeners of each node.
+        looked: the answers of the survey.
+    """
+    names = set(plan["nodes"])
+    surveys = {
+        str(name): get_survey(shape.sanitize_node({"node": to_json_value(said)}, names))
+        for name, said in looked.items()
+        if name in names and get_survey({"node": said}).get("rdma")
+    }
+    targets = rdma_pairs.build_rdma_targets(plan, opened, surveys)
+    return {name: {"rdma": targets.get(name, [])} for name in plan["nodes"] if targets}
+
+
+def ladder_probes(plan: ClusterPlan, opened: Any, scope: Any, looked: Mapping[str, Any]) -> str:
+    """Return the listeners that each node must reach: all of each peer, or one of each in the schedule's order.
+
+    Nodes with RDMA also get the pairs of devices to try.
+    """
     plan, opened = to_json_value(plan), to_json_value(opened)
+    rdma = choose_rdma_targets(plan, opened, looked)
     each = group_by_argument(
         {
             host: {
                 **build_node_identity(plan, host),
                 "targets": schedule.list_full_targets(plan, opened, host, scope),
                 "sweep": schedule.build_sweep(plan, opened, host, scope),
+                **rdma.get(host, {}),
             }
             for host in plan["nodes"]
             if host in opened

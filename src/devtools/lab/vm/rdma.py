@@ -1,0 +1,181 @@
+"""Two small machines with soft-RoCE (rdma_rxe): their whole system is in memory, and each has two rails.
+
+The first NIC is QEMU's user network without a way out, reached through a forwarded port of 127.0.0.1. The second one is
+the cluster network, the others are the rails with ``rxe1`` and ``rxe2``: each is a pair of unix sockets between the two
+QEMUs, so nothing leaves this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from devtools.lab import digest, host, sources_list
+from devtools.lab.build import LOCK_SECONDS, STAGE_SECONDS
+from devtools.lab.console import last_lines, say, step
+from devtools.lab.errors import StepError
+from devtools.lab.host import os_release
+from devtools.lab.inventory import quoted
+from devtools.lab.locks import held
+from devtools.lab.paths import Paths
+from devtools.lab.vm.build import require_x86
+from devtools.lab.vm.machine import free_port
+from devtools.lab.vm.plan import CPU, SSH, TRANSLATIONS_MIB
+from devtools.lab.vm.store import make_key, must
+
+PACKAGES = {
+    "qemu-system-x86": "qemu-system-x86_64",
+    "mmdebstrap": "mmdebstrap",
+    "cpio": "cpio",
+    "openssh-client": "ssh",
+}
+MEMORY_MIB = 768
+BOOT_SECONDS = 300.0
+COMMAND_SECONDS = 120.0
+CABLES = (0, 1, 2)  # 0: the cluster network
+
+
+def build_image(paths: Paths) -> Path:
+    """Return the folder with the machines' kernel and root, which is built if it is missing."""
+    require_x86(platform.machine())
+    host.ensure_packages(paths, PACKAGES)
+    recipe = paths.sources / "vm" / "rdma"
+    stage = f"vm-rdma-{digest.stage(paths.sources, [recipe])}"
+    target = paths.cache / stage
+    with held(paths.home / "locks" / "build-rdma", "the build of soft-RoCE", LOCK_SECONDS):
+        if target.is_dir():
+            return target
+        for old in paths.cache.glob("vm-rdma-*"):
+            shutil.rmtree(old)
+        work = paths.cache / f"vm-rdma-{os.getpid()}.work"
+        work.mkdir(parents=True)
+        codename = os_release(Path("/etc/os-release").read_text()).get("VERSION_CODENAME", "")
+        sources = sources_list.read(Path("/etc/apt"), codename)
+        (work / "sources.list").write_text("\n".join(sources) + "\n")
+        argv = ["sh", str(recipe / "build.sh"), codename, str(work / "sources.list"), str(work)]
+        step("machines with soft-RoCE", argv, paths.logs / "vm-rdma.log", STAGE_SECONDS)
+        os.replace(work, target)
+    return target
+
+
+@dataclass(frozen=True)
+class RdmaMachine:
+    """One machine. *number*: 0 or 1. *port*: of 127.0.0.1, which leads to its sshd."""
+
+    number: int
+    port: int
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The name in the inventory."""
+        return f"rdma{self.number + 1}"
+
+    @property
+    def address(self) -> str:
+        """The address of the first NIC."""
+        return f"10.79.{self.number}.15"
+
+    def rail_address(self, rail: int) -> str:
+        """The address on a rail, or with 0 on the cluster network."""
+        return f"10.8{rail}.0.{11 + self.number}"
+
+    def build_command(self, image: Path) -> list[str]:
+        """Return the argv that starts the machine, detached."""
+        key = (self.folder / "key.pub").read_text().split()[1]
+        append = (
+            f"console=ttyS0 quiet net.ifnames=0 mitigations=off machine={self.number} key={key}"
+        )
+        argv = ["qemu-system-x86_64", "-name", self.name, "-machine", "q35", "-cpu", CPU]
+        argv += ["-accel", f"tcg,tb-size={TRANSLATIONS_MIB}", "-smp", "1", "-m", str(MEMORY_MIB)]
+        argv += ["-display", "none", "-no-user-config", "-nodefaults", "-device", "virtio-rng-pci"]
+        argv += ["-kernel", str(image / "vmlinuz"), "-initrd", str(image / "initrd.img")]
+        argv += ["-append", append]
+        net = f"10.79.{self.number}"
+        forward = f"hostfwd=tcp:127.0.0.1:{self.port}-{self.address}:{SSH}"
+        argv += ["-netdev", f"user,id=n0,restrict=on,net={net}.0/24,host={net}.2,{forward}"]
+        argv += ["-device", f"virtio-net-pci,netdev=n0,mac=52:54:00:79:00:0{self.number}"]
+        for rail in CABLES:
+            own, other = (self.folder / f"rail{rail}-{n}" for n in (self.number, 1 - self.number))
+            own.unlink(missing_ok=True)
+            sockets = f"local.type=unix,local.path={own},remote.type=unix,remote.path={other}"
+            argv += ["-netdev", f"dgram,id=c{rail},{sockets}"]
+            mac = f"52:54:00:8{rail}:00:0{self.number}"
+            argv += ["-device", f"virtio-net-pci,netdev=c{rail},mac={mac},host_mtu=9000"]
+        argv += ["-serial", f"file:{self.folder / self.name}.console"]
+        return [*argv, "-daemonize", "-pidfile", str(self.folder / f"{self.name}.pid")]
+
+    def run(self, command: str, stdin: bytes = b"", check: bool = True) -> str:
+        """Run a shell command as root, and return its output.
+
+        Raises:
+            StepError: it fails.
+        """
+        argv = ["ssh", "-F", str(self.folder / "ssh_config"), self.address, command]
+        done = subprocess.run(
+            argv, input=stdin, capture_output=True, check=False, timeout=COMMAND_SECONDS
+        )
+        if check and done.returncode:
+            raise StepError(f"{self.name}: {command}: {done.stderr.decode(errors='replace')}")
+        return done.stdout.decode(errors="replace").strip()
+
+    def wait(self) -> None:
+        """Wait until ssh answers.
+
+        Raises:
+            StepError: it does not, with the last lines of the console.
+        """
+        ends = time.monotonic() + BOOT_SECONDS
+        while self.run("echo ready", check=False) != "ready":
+            if time.monotonic() > ends:
+                words = last_lines(self.folder / f"{self.name}.console")
+                raise StepError("\n".join([f"{self.name} does not boot", *words]))
+            time.sleep(1)
+
+    def stop(self) -> None:
+        """End the machine."""
+        file = self.folder / f"{self.name}.pid"
+        if file.exists() and must(["ps", "-o", "args=", "-p", file.read_text().strip()]):
+            os.kill(int(file.read_text()), signal.SIGTERM)
+
+
+def format_ssh_config(machines: list[RdmaMachine], folder: Path) -> str:
+    """Return ssh's configuration. The host keys are part of the image, so they prove nothing."""
+    lines = []
+    for machine in machines:
+        lines += [f"Host {machine.address}", "  HostName 127.0.0.1", f"  Port {machine.port}"]
+    lines += ["Host *", "  User root", f"  IdentityFile {folder / 'key'}", "  LogLevel ERROR"]
+    lines += ["  ConnectTimeout 10", "  UserKnownHostsFile /dev/null", "  StrictHostKeyChecking no"]
+    return "\n".join(lines) + "\n"
+
+
+def format_inventory(machines: list[RdmaMachine], folder: Path) -> str:
+    """Return the text of the inventory."""
+    lines = ["torch_nodes:", "  vars:", "    ansible_user: root"]
+    lines += [f"    ansible_ssh_common_args: {quoted(f'-F {folder}/ssh_config')}", "  hosts:"]
+    for machine in machines:
+        lines += [f"    {machine.name}:", f"      ansible_host: {quoted(machine.address)}"]
+        lines += [f"      fullmesh_address: {quoted(machine.rail_address(0))}"]
+    return "\n".join(lines) + "\n"
+
+
+def start_machines(paths: Paths, folder: Path) -> list[RdmaMachine]:
+    """Start two machines whose files are in *folder*, and wait until ssh answers."""
+    image = build_image(paths)
+    begun = time.monotonic()
+    make_key(folder / "key")
+    machines = [RdmaMachine(number, free_port(), folder) for number in range(2)]
+    (folder / "ssh_config").write_text(format_ssh_config(machines, folder))
+    (folder / "hosts.yml").write_text(format_inventory(machines, folder))
+    for machine in machines:
+        must(machine.build_command(image))
+    for machine in machines:
+        machine.wait()
+    say(f"two machines with soft-RoCE are up after {time.monotonic() - begun:.1f} s")
+    return machines

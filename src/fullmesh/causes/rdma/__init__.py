@@ -1,0 +1,1 @@
+"""RDMA transfers between the devices of two nodes."""

@@ -1,0 +1,356 @@
+"""Evaluate the tries of RDMA between the nodes: which pair of devices fails, at which step, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fullmesh.observed.ladder import RdmaEnd, RdmaResult
+from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
+from fullmesh.result.types import Severity
+from fullmesh.verify.cards import has_gpus
+from fullmesh.verify.model import ClusterObservations
+from fullmesh.verify.rdma_pairs import ETHERNET, choose_gid, gid_to_address, list_job_ports
+
+SMALL_COUNT = 8  # messages of 64 bytes come before the first of 1 MiB
+UNTRIED = ("exchange", "not_tried")
+LOST = ("IBV_WC_RETRY_EXC_ERR", "")  # "" is no completion until the deadline
+GONE, NO_PATH = ("gid", "gid_type"), "rtr"
+# Steps that fail on one node alone -> the reason.
+LOCAL = {
+    "library": "libibverbs.so.1 is not installed",
+    "device": "libibverbs does not know the device: its provider is not installed",
+    "open": "the device cannot be opened",
+    "port": "the port cannot be queried",
+    "port_down": "the port is down",
+    "pd": "the device gives no protection domain",
+    "cq": "the device gives no completion queue",
+    "mr": "memory cannot be registered",
+    "qp": "the device gives no queue pair",
+    "init": "the queue pair cannot be initialized",
+    "crashed": "the program crashed in the device's library",
+}
+ADVICE = {
+    "library": "install libibverbs (EL) or libibverbs1 and ibverbs-providers (Ubuntu, Debian)",
+    "device": "install the provider: rdma-core (EL) or ibverbs-providers (Ubuntu, Debian). Check: ibv_devices",
+    "open": "check the device file: ls -l /dev/infiniband. modprobe ib_uverbs, and install rdma-core",
+    "port_down": "check cable and switch port: rdma link",
+    "pd": "raise the limit of locked memory: ulimit -l unlimited. Check: dmesg",
+    "cq": "raise the limit of locked memory: ulimit -l unlimited. Check: dmesg",
+    "mr": "raise the limit of locked memory: ulimit -l unlimited. Check: dmesg",
+    "qp": "raise the limit of locked memory: ulimit -l unlimited. Check: dmesg",
+}
+
+
+@dataclass(frozen=True)
+class RdmaTry:
+    """A try from one node to another."""
+
+    source: str
+    said: RdmaResult
+
+    @property
+    def target(self) -> str:
+        """The peer."""
+        return self.said["node"]
+
+    @property
+    def way(self) -> str:
+        """Both ends with their devices."""
+        said = self.said
+        return f"{self.source} ({said['device']}) -> {self.target} ({said['peer_device']})"
+
+    @property
+    def passed(self) -> bool:
+        """Whether all messages came with the right data."""
+        return not self.said["own"]["step"] and not self.said["peer"]["step"]
+
+    @property
+    def lost(self) -> bool:
+        """Whether messages were lost on the way."""
+        return any(
+            end["step"] in ("send", "deadline") and end["error"] in (*LOST, "SIGALRM")
+            for end in (self.said["own"], self.said["peer"])
+        )
+
+    def find_step(self, *steps: str) -> tuple[str, str, RdmaEnd] | None:
+        """Return node, device and outcome of the end that failed at one of the steps, or None."""
+        said = self.said
+        for node, device, end in (
+            (self.source, said["device"], said["own"]),
+            (self.target, said["peer_device"], said["peer"]),
+        ):
+            if end["step"] in steps:
+                return node, device, end
+        return None
+
+
+def list_rdma_tries(seen: ClusterObservations) -> list[RdmaTry]:
+    """List the tries of all nodes."""
+    return [
+        RdmaTry(name, said)
+        for name in seen.plan["nodes"]
+        for said in seen.nodes.get(name, {}).get("links", {}).get("rdma", {}).get("pairs", [])
+        if said["node"] in seen.plan["nodes"]
+    ]
+
+
+def check_rdma(seen: ClusterObservations) -> Iterator[Finding]:
+    """Check that RDMA works on every pair of devices, in both directions."""
+    tries = list_rdma_tries(seen)
+    yield from find_missing_gids(seen)
+    swapped = find_swapped_cables(tries)
+    for nodes, ways in sorted(swapped.items()):
+        yield make_swap_finding(seen, nodes, ways)
+    groups: dict[tuple[str, str, str, str], list[RdmaTry]] = {}
+    for one in tries:
+        known = tuple(sorted((one.source, one.target))) in swapped
+        key = None if one.said["spare"] or (known and not one.passed) else classify_try(one)
+        if key:
+            groups.setdefault(key, []).append(one)
+    for (code, node, device, error), members in groups.items():
+        yield make_try_finding(seen, code, (node, device, error), members)
+    yield from find_different_mtus(seen, tries)
+    yield from find_grown_counters(seen)
+
+
+def classify_try(one: RdmaTry) -> tuple[str, str, str, str] | None:
+    """Return code, node, device and error of a failed try. Tries with one cause have the same."""
+    if one.passed or one.find_step(*UNTRIED):
+        return None
+    for code, steps in (
+        ("VC-222", tuple(LOCAL)),
+        ("VC-221", GONE),
+        ("VC-223", (NO_PATH,)),
+        ("VC-226", ("data",)),
+    ):
+        found = one.find_step(*steps)
+        if found:
+            node, device, end = found
+            return code, node, device, f"{end['step']} {end['error']}".strip()
+    said = one.said
+    count = max(said["own"]["count"], said["peer"]["count"])
+    if one.lost and count >= SMALL_COUNT:
+        return "VC-225", one.source, said["device"], ""
+    if one.lost:
+        return "VC-224", one.source, said["device"], one.target
+    failed = one.find_step(said["own"]["step"] or said["peer"]["step"])
+    node, device, end = failed or (one.source, said["device"], said["own"])
+    return "VC-229", node, device, f"{end['step']} {end['error']}".strip()
+
+
+def get_severity(seen: ClusterObservations, node: str) -> Severity:
+    """Return how grave a failure of RDMA is: without GPUs, no job uses it."""
+    return ERROR if has_gpus(seen, node) else WARNING
+
+
+def describe_mtu(said: RdmaResult) -> int:
+    """Return the path MTU of a try, as NCCL chooses it: the smaller one."""
+    return min(said["mtu"], said["peer_mtu"]) or max(said["mtu"], said["peer_mtu"])
+
+
+def get_netdev_hint(said: RdmaResult) -> str:
+    """Return the addresses of both ends."""
+    return f"{gid_to_address(said['gid'])} -> {gid_to_address(said['peer_gid'])}"
+
+
+def make_try_finding(
+    seen: ClusterObservations, code: str, place: tuple[str, str, str], members: list[RdmaTry]
+) -> Finding:
+    """Make the finding for tries that failed for one reason."""
+    node, device, error = place
+    first = members[0]
+    said = first.said
+    ways = join_names([one.way for one in members][:4]) + (" and more" if len(members) > 4 else "")  # noqa: PLR2004
+    step = error.partition(" ")[0]
+    addresses = get_netdev_hint(said)
+    texts = {
+        "VC-221": (
+            f"the RDMA device {device} of {node} no longer has the RoCE v2 GID of its address",
+            error,
+            "a RoCE v2 GID of the address",
+            f"on {node}: assign {device}'s network interface its IP address again. Check: rdma link; ip address",
+        ),
+        "VC-222": (
+            f"programs cannot use the RDMA device {device} of {node}: {LOCAL.get(step, '')}",
+            error,
+            "a queue pair",
+            f"on {node}: {ADVICE.get(step, f'check the device: ibv_devinfo -d {device}; dmesg')}",
+        ),
+        "VC-223": (
+            f"{node} finds no path from its RDMA device {device} to the peer's address: {ways}",
+            f"{addresses}, {error}",
+            "a path from the device's own network interface",
+            f"on {node}: give both ends of the rail addresses in one subnet, or a route. "
+            f"Check: ip route get {gid_to_address(said['peer_gid'])} from {gid_to_address(said['gid'])}",
+        ),
+        "VC-224": (
+            f"RDMA packets are lost: {ways}",
+            f"{addresses}, {describe_loss(first)}",
+            "messages of 64 bytes arrive",
+            "allow UDP port 4791 in both directions on every firewall, switch ACL and VLAN between the two devices",
+        ),
+        "VC-225": (
+            f"large RDMA messages are lost and small ones arrive: {ways}",
+            f"{addresses}, packets of up to {describe_mtu(said)} bytes plus headers, {describe_loss(first)}",
+            "messages of 1 MiB arrive",
+            "set one MTU on both interfaces and on all switch ports between them, at least "
+            f"{describe_mtu(said) + 100} bytes. Check: ping -M do -s {describe_mtu(said)} "
+            f"{gid_to_address(said['peer_gid'])}",
+        ),
+        "VC-226": (
+            f"RDMA delivered wrong data to {node}: {ways}",
+            error,
+            "the data that was sent",
+            f"replace the cable, then the NIC of {device}. Check: rdma statistic; ethtool -S",
+        ),
+    }
+    other = (
+        f"RDMA failed: {ways}",
+        f"{addresses}, {error}",
+        "all messages arrive",
+        f"on {node}: check the kernel's messages and the device: dmesg; rdma statistic show link {device}",
+    )
+    cause, value, expected, fix = texts.get(code, other)
+    return Finding(
+        code,
+        "L2",
+        cause,
+        node=node,
+        peer=join_names(sorted({n for one in members for n in (one.source, one.target)} - {node})),
+        seen=value,
+        expected=expected,
+        fix=fix,
+        severity=get_severity(seen, node),
+    )
+
+
+def describe_loss(one: RdmaTry) -> str:
+    """Describe which messages arrived."""
+    came, back = one.said["peer"]["count"], one.said["own"]["count"]
+    error = next(
+        (end["error"] for end in (one.said["own"], one.said["peer"]) if end["step"] == "send"), ""
+    )
+    text = f"{came} messages arrived at {one.target} and {back} at {one.source}"
+    return f"{error}, {text}" if error else text
+
+
+def find_swapped_cables(tries: list[RdmaTry]) -> dict[tuple[str, str], list[str]]:
+    """Map pairs of nodes to the ways that work if each rail's pair does not: their cables are swapped."""
+    good = {
+        (one.source, one.said["device"], one.target)
+        for one in tries
+        if one.passed and not one.said["spare"]
+    }
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in tries:
+        if (
+            one.said["spare"]
+            and one.passed
+            and (one.source, one.said["device"], one.target) not in good
+        ):
+            ends = sorted((one.source, one.target))
+            found.setdefault((ends[0], ends[1]), []).append(one.way)
+    return found
+
+
+def make_swap_finding(
+    seen: ClusterObservations, nodes: tuple[str, str], ways: list[str]
+) -> Finding:
+    """Make the finding for swapped cables."""
+    first, second = nodes
+    return Finding(
+        "VC-227",
+        "L2",
+        f"the cables of the rails between {first} and {second} are swapped",
+        node=first,
+        peer=second,
+        seen=f"connected: {join_names(ways[:4])}",
+        expected="each rail connects the devices whose addresses are in one subnet",
+        fix=f"swap the cables of the two ports at {first}, or exchange the addresses of its two interfaces",
+        severity=get_severity(seen, first),
+    )
+
+
+def find_missing_gids(seen: ClusterObservations) -> Iterator[Finding]:
+    """Find RoCE ports that jobs use and that have no address, if others have one."""
+    ports = {name: list_job_ports(seen.survey(name)) for name in seen.plan["nodes"]}
+    if not any(choose_gid(port) for held in ports.values() for port in held):
+        return
+    for name, held in ports.items():
+        for port in held:
+            if port["layer"] == ETHERNET and not choose_gid(port):
+                gids = join_names(
+                    sorted(f"{gid['gid']} ({gid['type']})" for gid in port["gids"])[:4]
+                )
+                yield Finding(
+                    "VC-221",
+                    "L2",
+                    f"the RDMA port {port['device']}:{port['port']} of {name} is active and has no address",
+                    node=name,
+                    seen=gids or "no GID",
+                    expected="a RoCE v2 GID of an IP address",
+                    fix=f"on {name}: assign {port['device']}'s network interface an address in a subnet of its own, or "
+                    "leave the port out of NCCL_IB_HCA",
+                    severity=get_severity(seen, name),
+                )
+
+
+def find_different_mtus(seen: ClusterObservations, tries: list[RdmaTry]) -> Iterator[Finding]:
+    """Find pairs whose active MTUs differ: they work with the smaller one, at a lower rate."""
+    told: set[frozenset[tuple[str, str]]] = set()
+    for one in tries:
+        said = one.said
+        ends = frozenset(((one.source, said["device"]), (one.target, said["peer_device"])))
+        if said["spare"] or ends in told or not said["mtu"] or not said["peer_mtu"]:
+            continue
+        if said["mtu"] != said["peer_mtu"]:
+            told.add(ends)
+            low, high = sorted(((said["mtu"], one.source), (said["peer_mtu"], one.target)))
+            yield Finding(
+                "VC-228",
+                "L2",
+                f"the active RDMA MTUs of {one.way} differ",
+                node=low[1],
+                peer=high[1],
+                seen=f"{low[0]} bytes on {low[1]}, {high[0]} on {high[1]}",
+                expected="the same",
+                fix=f"on {low[1]}: set the MTU of the interface to that of {high[1]}'s. Then set it permanently",
+                severity=WARNING,
+            )
+
+
+def find_grown_counters(seen: ClusterObservations) -> Iterator[Finding]:
+    """Find error counters that grew on a node whose tries all passed."""
+    failed = {
+        name for one in list_rdma_tries(seen) if not one.passed for name in (one.source, one.target)
+    }
+    for name in seen.plan["nodes"]:
+        grown = seen.nodes.get(name, {}).get("links", {}).get("rdma", {}).get("counters", {})
+        if grown and name not in failed:
+            shown = join_names([f"{key} +{count}" for key, count in sorted(grown.items())][:6])
+            yield Finding(
+                "VC-230",
+                "L2",
+                f"RDMA packets of {name} were lost or late, although all messages arrived",
+                node=name,
+                seen=shown,
+                expected="no growth during 12 messages in each direction",
+                fix=f"on {name}: check cable, optics and flow control (PFC, ECN). Check: rdma statistic; ethtool -S",
+                severity=WARNING,
+            )
+
+
+def describe_untried_rdma(seen: ClusterObservations) -> list[tuple[str, str]]:
+    """List nodes and reasons of pairs that were not tried."""
+    found = []
+    for one in list_rdma_tries(seen):
+        step = one.find_step(*UNTRIED)
+        if step and not one.said["spare"]:
+            why = (
+                "no time was left"
+                if step[2]["step"] == "not_tried"
+                else "both ends could not agree over TCP"
+            )
+            found.append((one.source, f"{one.way}: {why}"))
+    return found

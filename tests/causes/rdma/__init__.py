@@ -1,0 +1,86 @@
+"""Cases of RDMA transfers: the outcome of tries, put into a recorded, healthy diagnosis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from records import EL1 as EL
+from records import UBUNTU1 as UB
+from records import World
+
+from causes.changes import Break, Change, node, put, together
+from fullmesh.observed.ladder import RdmaResult
+from fullmesh.result.findings import WARNING
+
+SENT, RETRIES = 12, "IBV_WC_RETRY_EXC_ERR"
+END: dict[str, Any] = {"step": "", "error": "", "count": SENT}
+
+
+def make_gid(rail: int, host: int) -> str:
+    """The GID of an address on a rail."""
+    return f"0000:0000:0000:0000:0000:ffff:0a{80 + rail:02x}:{host:04x}"
+
+
+def make_port(rail: int, host: int, gids: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A RoCE port as the survey describes it."""
+    local = f"fe80:0000:0000:0000:0200:00ff:fe8{rail}:{host:04x}"
+    held = gids or (local, make_gid(rail, host))
+    return {
+        "device": f"rxe{rail}",
+        "port": 1,
+        "state": "ACTIVE",
+        "physical": "LinkUp",
+        "layer": "Ethernet",
+        "rate": "100 Gb/sec (4X EDR)",
+        "vendor": "0x15b3",
+        "gids": [{"index": i, "type": "RoCE v2", "gid": gid} for i, gid in enumerate(held)],
+    }
+
+
+def make_try(source: str, rail: int, peer_rail: int = 0, **changed: Any) -> RdmaResult:
+    """The outcome of a try: it passed, except for what is changed."""
+    hosts = {EL: 11, UB: 12}
+    peer = UB if source == EL else EL
+    said: Any = {
+        "node": peer,
+        "device": f"rxe{rail}",
+        "port": 1,
+        "gid": make_gid(rail, hosts[source]),
+        "peer_device": f"rxe{peer_rail or rail}",
+        "peer_port": 1,
+        "peer_gid": make_gid(peer_rail or rail, hosts[peer]),
+        "spare": bool(peer_rail),
+        "own": {**END, **changed.pop("own", {})},
+        "peer": {**END, **changed.pop("peer", {})},
+        "mtu": 4096,
+        "peer_mtu": 4096,
+        "small_us": 5.0,
+        "large_us": 200.0,
+    }
+    return said | changed
+
+
+def rails(world: World) -> None:
+    """Both nodes have two rails, and no limit on locked memory."""
+    put("limits", {"memlock": -1}, EL, UB)(world)
+    for name, host in ((EL, 11), (UB, 12)):
+        put("rdma", [make_port(rail, host) for rail in (1, 2)], name)(world)
+
+
+def tried(*odd: tuple[str, RdmaResult], counters: dict[str, int] | None = None) -> Break:
+    """All pairs of two rails pass, except for those that are given: node and outcome."""
+
+    def change(world: World) -> None:
+        for name in (EL, UB):
+            given = [said for source, said in odd if source == name]
+            known = {said["device"] for said in given}
+            passed = [make_try(name, rail) for rail in (1, 2) if f"rxe{rail}" not in known]
+            held = counters or {} if name == UB else {}
+            node(world, name)["links"]["rdma"] = {"pairs": passed + given, "counters": held}
+
+    return together(rails, change)
+
+
+def warn(place: str, change: Break) -> Change:
+    """Nodes without GPUs get a warning."""
+    return Change(place, change, WARNING)

@@ -1,0 +1,24 @@
+"""Cases of VC-222."""
+
+from __future__ import annotations
+
+from records import EL1 as EL
+from records import UBUNTU1 as UB
+
+from causes.rdma import make_try, tried, warn
+
+CHANGES = {
+    f"RDMA device, {step}": warn(
+        UB, tried((EL, make_try(EL, 1, peer={"step": step, "error": error, "count": 0})))
+    )
+    for step, error in (
+        ("library", "ENOENT"),
+        ("device", "ENODEV"),
+        ("open", "EACCES"),
+        ("port_down", "DOWN"),
+        ("mr", "ENOMEM"),
+        ("cq", "ENOMEM"),
+        ("qp", "ENOMEM"),
+        ("crashed", "SIGSEGV"),
+    )
+}

@@ -1,0 +1,12 @@
+"""Cases of VC-230."""
+
+from __future__ import annotations
+
+from records import UBUNTU1 as UB
+
+from causes.changes import Change
+from causes.rdma import tried
+
+CHANGES = {
+    "RDMA counters": Change(UB, tried(counters={"rxe1:1 out_of_seq_request": 3})),
+}

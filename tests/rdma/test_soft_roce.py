@@ -1,0 +1,237 @@
+"""RDMA between two machines with soft-RoCE: healthy rails give no alarm, and each fault is found first and named.
+
+A real kernel, real libibverbs and a real device (rdma_rxe) on each machine. Hardware has its own firmware and switches,
+which these machines cannot show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from .conftest import PROGRAM, RdmaLab
+
+Steps = tuple[tuple[int, str], ...]
+OURS = tuple(f"VC-{number}" for number in range(221, 231))
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1"
+PROVIDER = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"
+GUARD = "nft add table inet guard; nft add chain inet guard {hook} '{{ type filter hook {hook} priority 0; }}'; "
+NO_GUARD = "nft delete table inet guard"
+
+
+@dataclass(frozen=True)
+class RdmaFault:
+    """A fault, and the first finding that it must give.
+
+    Attributes:
+        name: of the test.
+        code: of the finding.
+        node: that it names, "" for either.
+        make, undo: commands by machine.
+        words: text in its sentence or in the value seen.
+    """
+
+    name: str
+    code: str
+    node: str
+    make: Steps
+    undo: Steps
+    words: str = ""
+
+
+def guard(number: int, hook: str, rule: str) -> Steps:
+    """A rule of the machine's own packet filter, which soft-RoCE passes."""
+    return ((number, GUARD.format(hook=hook) + f"nft add rule inet guard {hook} {rule}"),)
+
+
+FAULTS = (
+    RdmaFault(
+        "UDP 4791 dropped at the receiver",
+        "VC-224",
+        "",
+        guard(2, "input", "udp dport 4791 drop"),
+        ((2, NO_GUARD),),
+        "IBV_WC_RETRY_EXC_ERR",
+    ),
+    RdmaFault(
+        "UDP 4791 dropped at the sender of one rail",
+        "VC-224",
+        "",
+        guard(1, "output", "oifname eth3 udp dport 4791 drop"),
+        ((1, NO_GUARD),),
+        "rxe2",
+    ),
+    RdmaFault(
+        "one rail loses all packets of one direction",
+        "VC-224",
+        "",
+        ((1, "tc qdisc add dev eth2 root netem loss 100%"),),
+        ((1, "tc qdisc del dev eth2 root"),),
+    ),
+    RdmaFault(
+        "stale neighbour entry",
+        "VC-224",
+        "rdma1",
+        ((1, "ip neighbour replace 10.82.0.12 lladdr 02:00:00:00:00:99 dev eth3 nud permanent"),),
+        ((1, "ip neighbour del 10.82.0.12 dev eth3"),),
+        "rxe2",
+    ),
+    RdmaFault(
+        "packets of full size lost",
+        "VC-225",
+        "",
+        guard(2, "input", "udp dport 4791 meta length gt 1000 drop"),
+        ((2, NO_GUARD),),
+        "8 messages",
+    ),
+    RdmaFault(
+        "MTU of one rail on one node",
+        "VC-228",
+        "rdma2",
+        ((1, "ip link set eth3 mtu 9000"),),
+        ((1, "ip link set eth3 mtu 1500"),),
+        "1024 bytes on rdma2",
+    ),
+    RdmaFault(
+        "a rail without an address",
+        "VC-221",
+        "rdma2",
+        ((2, "ip address flush dev eth3 scope global"),),
+        ((2, "ip address add 10.82.0.12/24 dev eth3"),),
+        "rxe2",
+    ),
+    RdmaFault(
+        "a rail in the wrong subnet",
+        "VC-223",
+        "",
+        ((2, "ip address flush dev eth3 scope global; ip address add 10.99.0.12/24 dev eth3"),),
+        ((2, "ip address flush dev eth3 scope global; ip address add 10.82.0.12/24 dev eth3"),),
+        "rxe2",
+    ),
+    RdmaFault(
+        "a rule without a route for one rail",
+        "VC-223",
+        "rdma1",
+        ((1, "ip rule add from 10.82.0.11 blackhole priority 100"),),
+        ((1, "ip rule del priority 100"),),
+        "rxe2",
+    ),
+    RdmaFault(
+        "no answer to ARP on one rail",
+        "VC-223",
+        "rdma1",
+        ((1, "ip neighbour flush dev eth3"), (2, "ip link set eth3 arp off")),
+        ((2, "ip link set eth3 arp on"),),
+        "rxe2",
+    ),
+    RdmaFault(
+        "swapped cables",
+        "VC-227",
+        "rdma1",
+        (
+            (
+                2,
+                "ip address flush dev eth2 scope global; ip address flush dev eth3 scope global; "
+                "ip address add 10.82.0.12/24 dev eth2; ip address add 10.81.0.12/24 dev eth3",
+            ),
+        ),
+        (
+            (
+                2,
+                "ip address flush dev eth2 scope global; ip address flush dev eth3 scope global; "
+                "ip address add 10.81.0.12/24 dev eth2; ip address add 10.82.0.12/24 dev eth3",
+            ),
+        ),
+    ),
+    RdmaFault(
+        "one device down",
+        "DG-249",
+        "rdma2",
+        ((2, "ip link set eth3 down"),),
+        ((2, "ip link set eth3 up"),),
+        "rxe2",
+    ),
+    RdmaFault(
+        "no libibverbs",
+        "VC-222",
+        "rdma2",
+        ((2, f"mv {LIBRARY} {LIBRARY}.away"),),
+        ((2, f"mv {LIBRARY}.away {LIBRARY}"),),
+        "library",
+    ),
+    RdmaFault(
+        "no provider for the device",
+        "VC-222",
+        "rdma1",
+        ((1, f"mv {PROVIDER} {PROVIDER}.away"),),
+        ((1, f"mv {PROVIDER}.away {PROVIDER}"),),
+        "device",
+    ),
+    RdmaFault(
+        "no device file",
+        "VC-222",
+        "rdma2",
+        ((2, "mv /dev/infiniband/uverbs1 /dev/uverbs1.away"),),
+        ((2, "mv /dev/uverbs1.away /dev/infiniband/uverbs1"),),
+    ),
+)
+
+
+def list_rdma_findings(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """The findings about RDMA, the first cause first."""
+    return [one for one in result["findings"] if one["code"] in (*OURS, "DG-249", "DG-118")]
+
+
+def test_healthy_rails_give_no_alarm(lab: RdmaLab) -> None:
+    result = lab.diagnose()
+    assert list_rdma_findings(result) == []
+    assert [row for row in result["not_looked_at"] if "RDMA" in row["what"]] == []
+    for link in result["links"]:
+        assert [(one["device"], one["peer_device"], one["step"]) for one in link["rdma"]] == [
+            ("rxe1", "rxe1", ""),
+            ("rxe2", "rxe2", ""),
+        ]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_each_fault_is_found_first(lab: RdmaLab, fault: RdmaFault) -> None:
+    lab.run(*fault.make)
+    try:
+        found = list_rdma_findings(lab.diagnose())
+    finally:
+        lab.run(*fault.undo)
+    assert [one["code"] for one in found[:1]] == [fault.code], found
+    assert fault.node in ("", found[0]["node"]), found
+    assert fault.words in f"{found[0]['cause']} {found[0]['seen']}", found
+
+
+LOCKED = """
+import os, resource, sys
+sys.path.insert(0, {path!r})
+from fullmesh.probe import rdma
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+os.setgid(65534); os.setuid(65534)
+try:
+    rdma.make_connection("rxe1", 1, "0000:0000:0000:0000:0000:ffff:0a51:000b")
+except Exception as error:
+    print(*rdma.describe_failure(error))
+"""
+
+
+def test_too_little_lockable_memory_is_named(lab: RdmaLab) -> None:
+    """Root has no such limit, so this try runs as another account."""
+    said = lab.machines[0].run("python3 -", LOCKED.format(path=PROGRAM).encode())
+    assert said == "mr ENOMEM"
+
+
+def test_a_rail_that_no_job_uses_is_not_tried(lab: RdmaLab) -> None:
+    lab.run(
+        *guard(2, "input", "iifname eth3 udp dport 4791 drop"),
+        *((number, "echo NCCL_IB_HCA==rxe1 >> /etc/environment") for number in (1, 2)),
+    )
+    try:
+        assert list_rdma_findings(lab.diagnose()) == []
+    finally:
+        lab.run((2, NO_GUARD), *((number, "sed -i /NCCL/d /etc/environment") for number in (1, 2)))

@@ -1,0 +1,307 @@
+"""Test the tries of RDMA: the layouts of libibverbs, and both ends over a stand-in for a device.
+
+The machines with soft-RoCE (tests/rdma) show the same with a real library, kernel and device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.module_utils.fullmesh.probe import rdma, verbs
+from ansible.module_utils.fullmesh.probe.listeners import ListenerServer
+from ansible.module_utils.fullmesh.probe.verbs import VerbsError
+
+TOKEN = secrets.token_hex(8)
+GID = "0000:0000:0000:0000:0000:ffff:0a51:000b"
+# offsetof() and sizeof() of rdma-core 44's infiniband/verbs.h, as gcc gives them on x86_64
+LAYOUT = {
+    verbs.ContextOps: {"": 256, "poll_cq": 88, "post_send": 200, "post_recv": 208},
+    verbs.Context: {"ops": 8, "cmd_fd": 264},
+    verbs.MemoryRegion: {"lkey": 36},
+    verbs.QueuePair: {"qp_num": 52},
+    verbs.QueuePairRequest: {"": 64, "send_cq": 8, "cap": 32, "qp_type": 52, "sq_sig_all": 56},
+    verbs.GlobalRoute: {"": 24, "sgid_index": 20},
+    verbs.PeerAddress: {"": 32, "dlid": 24, "is_global": 29, "port_num": 30},
+    verbs.QueuePairAttributes: {
+        "": 144,
+        "path_mtu": 8,
+        "rq_psn": 20,
+        "sq_psn": 24,
+        "dest_qp_num": 28,
+        "qp_access_flags": 32,
+        "ah_attr": 56,
+        "pkey_index": 120,
+        "max_rd_atomic": 126,
+        "max_dest_rd_atomic": 127,
+        "min_rnr_timer": 128,
+        "port_num": 129,
+        "timeout": 130,
+        "retry_cnt": 131,
+        "rnr_retry": 132,
+    },
+    verbs.Piece: {"": 16},
+    verbs.SendRequest: {"": 128, "sg_list": 16, "num_sge": 24, "opcode": 28, "send_flags": 32},
+    verbs.ReceiveRequest: {"": 32, "num_sge": 24},
+    verbs.Completion: {"": 48, "status": 8, "vendor_err": 16, "byte_len": 20},
+    verbs.PortAttributes: {"active_mtu": 8, "lid": 34},
+}
+
+
+@pytest.mark.parametrize("kind", LAYOUT, ids=lambda kind: kind.__name__)
+def test_layouts_are_those_of_verbs_h(kind: Any) -> None:
+    found = {
+        name: getattr(kind, name).offset if name else ctypes.sizeof(kind) for name in LAYOUT[kind]
+    }
+    assert found == LAYOUT[kind]
+
+
+def test_a_gid_becomes_the_bytes_of_the_union() -> None:
+    words = (ctypes.c_uint64 * 2)(*verbs.gid_to_words(GID))
+    assert bytes(words).hex() == GID.replace(":", "")
+
+
+def test_a_missing_library_is_the_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "LIBRARY", "libibverbs-missing.so.1")
+    with pytest.raises(VerbsError) as told:
+        verbs.Connection("rxe1", 1, 64)
+    assert told.value.args == ("library", 2)
+
+
+class StandIn:
+    """A device that sends each message over a connection of its own. *fault*: the message at which it breaks."""
+
+    fault = ""
+
+    def __init__(self, device: str, port: int, size: int) -> None:
+        """Take the fault that the device's name asks for: ``crash@3``."""
+        self.fault, _, number = device.partition("@")
+        self.at = int(number or 0)
+        if self.fault in rdma_steps():
+            raise VerbsError(self.fault, self.at)
+        self.attributes = SimpleNamespace(lid=0, active_mtu=5)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.number = self.listener.getsockname()[1]
+        self.is_over = lambda: False
+        self.sent = 0
+        self.peer = 0
+
+    def connect(self, index: int, psn: int, peer: verbs.PeerQueue) -> None:
+        """Remember the peer."""
+        if self.fault == "rtr":
+            raise VerbsError("rtr", self.at)
+        self.peer = peer.number
+
+    def expect_message(self, size: int) -> None:
+        """Nothing to do."""
+
+    def send_message(self, data: bytes, deadline: float) -> None:
+        """Send, or break."""
+        self.sent += 1
+        if self.sent == self.at + 1:
+            if self.fault == "crash":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.fault == "hang":
+                time.sleep(60)
+            if self.fault == "lost":
+                raise VerbsError("send", verbs.RETRIES_EXCEEDED)
+            if self.fault == "wrong":
+                data = data[:-1] + bytes([data[-1] ^ 1])
+        with socket.create_connection(("127.0.0.1", self.peer)) as wire:
+            wire.sendall(data)
+
+    def receive_message(self, deadline: float) -> bytes:
+        """Wait for a message as the library does."""
+        self.listener.settimeout(0.02)
+        while True:
+            try:
+                wire, _ = self.listener.accept()
+            except socket.timeout:
+                if time.monotonic() > deadline or self.is_over():
+                    raise VerbsError("receive") from None
+                continue
+            with wire, wire.makefile("rb") as stream:
+                return stream.read()
+
+
+def rdma_steps() -> tuple[str, ...]:
+    """The steps at which a stand-in can fail before the exchange."""
+    return ("device", "open", "mr", "cq", "qp")
+
+
+@pytest.fixture
+def peer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
+    """A listener of a peer, and stand-ins for the devices of both ends."""
+    monkeypatch.setattr(
+        rdma, "make_connection", lambda device, port, gid: (StandIn(device, port, 1 << 20), 1)
+    )
+    monkeypatch.setattr(rdma, "SECONDS", 3.0)
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    control = socket.socket(socket.AF_UNIX)
+    control.bind(str(tmp_path / "control"))
+    control.listen(1)
+    spec: Any = {"token": TOKEN, "node": "b", "lifetime": 60.0, "leased": False, "peers": []}
+    server = ListenerServer(spec, [listener], control)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    yield int(listener.getsockname()[1])
+    server.running = False
+    thread.join()
+    control.close()
+    listener.close()
+
+
+def make_target(port: int, device: str = "good", peer_device: str = "good", **more: Any) -> Any:
+    """A pair to try."""
+    ends = {"device": device, "port": 1, "gid": GID}
+    peer = {f"peer_{key}": value for key, value in ends.items()}
+    base = {"node": "b", "address": "127.0.0.1", "tcp_port": port, "spare": False}
+    return {**base, **ends, **peer, "peer_device": peer_device, **more}
+
+
+def run_tries(*targets: Any, token: str = TOKEN) -> list[Any]:
+    """The outcome of tries, in their order."""
+    me: Any = {"node": "a", "address": "127.0.0.1", "token": token, "payload": 0}
+    found = rdma.try_pairs(list(targets), me)
+    return sorted(found, key=lambda one: (one["spare"], one["device"], one["peer_device"]))
+
+
+def test_all_messages_arrive_in_both_directions(peer: int) -> None:
+    (said,) = run_tries(make_target(peer))
+    assert said["own"] == said["peer"] == {"step": "", "error": "", "count": len(rdma.SIZES)}
+    assert (said["mtu"], said["peer_mtu"]) == (4096, 4096)
+    assert said["small_us"] > 0
+    assert said["large_us"] > 0
+
+
+@pytest.mark.parametrize(
+    ("devices", "own", "other"),
+    [
+        (("mr@12", "good"), ("mr", "ENOMEM", 0), ("", "", 0)),
+        (("good", "mr@12"), ("", "", 0), ("mr", "ENOMEM", 0)),
+        (("good", "open@13"), ("", "", 0), ("open", "EACCES", 0)),
+        (("rtr@110", "good"), ("rtr", "ETIMEDOUT", 0), ("", "", 0)),
+        (("good", "rtr@101"), ("", "", 0), ("rtr", "ENETUNREACH", 0)),
+        (("lost@0", "good"), ("send", "IBV_WC_RETRY_EXC_ERR", 0), ("receive", "", 0)),
+        (("lost@8", "good"), ("send", "IBV_WC_RETRY_EXC_ERR", 8), ("receive", "", 8)),
+        (("good", "lost@0"), ("receive", "", 0), ("send", "IBV_WC_RETRY_EXC_ERR", 1)),
+        (("wrong@0", "good"), ("receive", "", 0), ("data", "message 1 of 64 bytes", 1)),
+        (("good", "wrong@8"), ("data", "message 9 of 1048576 bytes", 9), ("receive", "", 9)),
+        (("crash@0", "good"), ("crashed", "SIGKILL", 0), ("", "", 0)),
+        (("hang@0", "good"), ("deadline", "SIGALRM", 0), ("", "", 0)),
+    ],
+)
+def test_each_failure_is_named_at_its_end(
+    peer: int,
+    devices: tuple[str, str],
+    own: tuple[str, str, int],
+    other: tuple[str, str, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rdma, "PATIENCE", 0.5)
+    (said,) = run_tries(make_target(peer, *devices))
+    assert tuple(said["own"].values()) == own
+    assert tuple(said["peer"].values()) == other
+
+
+def test_a_peer_that_crashes_ends_the_try(peer: int) -> None:
+    begun = time.monotonic()
+    (said,) = run_tries(make_target(peer, "good", "crash@0"))
+    assert said["own"]["step"] == "exchange"
+    assert time.monotonic() - begun < rdma.SECONDS
+
+
+def test_a_client_without_the_secret_gets_no_device(peer: int) -> None:
+    (said,) = run_tries(make_target(peer), token=secrets.token_hex(8))
+    assert said["own"]["step"] == "exchange"
+
+
+def test_spare_pairs_are_tried_only_for_devices_that_reach_nothing(peer: int) -> None:
+    spare = [make_target(peer, device, "other", spare=True) for device in ("good", "lost@0")]
+    found = run_tries(make_target(peer), make_target(peer, "lost@0"), *spare)
+    assert [(one["device"], one["spare"]) for one in found] == [
+        ("good", False),
+        ("lost@0", False),
+        ("lost@0", True),
+    ]
+
+
+def test_pairs_without_time_are_reported(peer: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rdma, "BUDGET", -1.0)
+    (said,) = run_tries(make_target(peer))
+    assert said["own"]["step"] == "not_tried"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{}\n",
+        b'{"device": "../x", "port": 1, "gid": "x", "offer": 3}\n',
+        b'{"device": "good", "port": "1", "gid": [], "offer": {"gid": "' + b"f" * 39 + b'"}}\n',
+        b'{"device": ' + b"[" * 200 + b"\n",
+        b"{" + b"9" * 4000 + b"\n",
+        b"{",
+    ],
+)
+def test_a_damaged_request_leaves_the_listener_working(peer: int, line: bytes) -> None:
+    target = make_target(peer)
+    me: Any = {"node": "a", "address": "127.0.0.1", "token": TOKEN, "payload": 0}
+    lines = rdma.open_exchange(target, me, time.monotonic() + 5)
+    lines.sock.sendall(line)
+    lines.sock.close()
+    (said,) = run_tries(target)
+    assert said["own"]["step"] == ""
+
+
+def make_port_files(
+    folder: Path, gids: dict[int, tuple[str, str]], state: str = "4: ACTIVE"
+) -> None:
+    """Files of a port as the kernel shows them."""
+    (folder / "gids").mkdir(parents=True)
+    (folder / "gid_attrs/types").mkdir(parents=True)
+    (folder / "state").write_text(state + "\n")
+    (folder / "link_layer").write_text("Ethernet\n")
+    for index, (gid, kind) in gids.items():
+        (folder / f"gids/{index}").write_text(gid + "\n")
+        (folder / f"gid_attrs/types/{index}").write_text(kind + "\n")
+
+
+@pytest.mark.parametrize(
+    ("gids", "state", "step"),
+    [
+        ({}, "4: ACTIVE", ("gid", "")),
+        ({0: (GID, "IB/RoCE v1")}, "4: ACTIVE", ("gid_type", "IB/RoCE v1")),
+        ({0: (GID, "RoCE v2")}, "1: DOWN", ("port_down", "DOWN")),
+    ],
+)
+def test_the_device_is_checked_before_it_is_opened(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gids: dict[int, tuple[str, str]],
+    state: str,
+    step: tuple[str, str],
+) -> None:
+    monkeypatch.setattr(rdma, "BASE", str(tmp_path))
+    make_port_files(tmp_path / "rxe1/ports/1", gids, state)
+    with pytest.raises(rdma.RdmaStepError) as told:
+        rdma.make_connection("rxe1", 1, GID)
+    assert told.value.args == step
+    with pytest.raises(rdma.RdmaStepError) as told:
+        rdma.make_connection("rxe9", 1, GID)
+    assert told.value.args == ("device", "ENODEV")
+
+
+def test_the_entry_of_the_type_that_jobs_use_is_found(tmp_path: Path) -> None:
+    make_port_files(tmp_path, {2: (GID, "IB/RoCE v1"), 3: (GID, "RoCE v2")})
+    assert rdma.find_gid_index(str(tmp_path), GID) == 3
