@@ -308,7 +308,11 @@ def list_stages() -> list[list[Part]]:
             )
         ],
         # two small emulated machines with soft-RoCE
-        [Part("end to end rdma", [*pytest, "-v", "tests/rdma"], slow=True, rest=True, seconds=3600)],
+        [
+            Part(
+                "end to end rdma", [*pytest, "-v", "tests/rdma"], slow=True, rest=True, seconds=3600
+            )
+        ],
         # alone: two emulated machines take two processors; 5150 s beside five times as much work
         [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, rest=True, seconds=7200)],
     ]

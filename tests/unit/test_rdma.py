@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import secrets
 import signal
 import socket
 import threading
@@ -21,8 +20,9 @@ import pytest
 from ansible.module_utils.fullmesh.probe import rdma, verbs
 from ansible.module_utils.fullmesh.probe.listeners import ListenerServer
 from ansible.module_utils.fullmesh.probe.verbs import VerbsError
+from ansible.module_utils.fullmesh.survey import job
 
-TOKEN = secrets.token_hex(8)
+TOKEN = "0f" * 16
 GID = "0000:0000:0000:0000:0000:ffff:0a51:000b"
 # offsetof() and sizeof() of rdma-core 44's infiniband/verbs.h, as gcc gives them on x86_64
 LAYOUT = {
@@ -223,7 +223,7 @@ def test_a_peer_that_crashes_ends_the_try(peer: int) -> None:
 
 
 def test_a_client_without_the_secret_gets_no_device(peer: int) -> None:
-    (said,) = run_tries(make_target(peer), token=secrets.token_hex(8))
+    (said,) = run_tries(make_target(peer), token=TOKEN + "0")
     assert said["own"]["step"] == "exchange"
 
 
@@ -305,3 +305,23 @@ def test_the_device_is_checked_before_it_is_opened(
 def test_the_entry_of_the_type_that_jobs_use_is_found(tmp_path: Path) -> None:
     make_port_files(tmp_path, {2: (GID, "IB/RoCE v1"), 3: (GID, "RoCE v2")})
     assert rdma.find_gid_index(str(tmp_path), GID) == 3
+
+
+def test_the_survey_reads_firmware_and_pcie_link(tmp_path: Path) -> None:
+    make_port_files(tmp_path / "mlx5_0/ports/1", {0: (GID, "RoCE v2")})
+    assert not {"firmware", "board", "pcie"} & job.survey_rdma(str(tmp_path))[0].keys()
+    link = {
+        "current_link_width": "8",
+        "max_link_width": "16",
+        "current_link_speed": "16.0 GT/s PCIe",
+        "max_link_speed": "32.0 GT/s PCIe",
+    }
+    device = tmp_path / "mlx5_0/device"
+    device.mkdir()
+    for name, text in link.items():
+        (device / name).write_text(text + "\n")
+    (tmp_path / "mlx5_0/fw_ver").write_text("28.39.3004\n")
+    (tmp_path / "mlx5_0/board_id").write_text("MT_0000000838\n")
+    (port,) = job.survey_rdma(str(tmp_path))
+    assert (port["firmware"], port["board"]) == ("28.39.3004", "MT_0000000838")
+    assert port["pcie"] == link

@@ -288,7 +288,7 @@ class Gid(TypedDict):
     gid: str
 
 
-class RdmaPort(TypedDict):
+class RdmaPortBase(TypedDict):
     """A port of an RDMA device in /sys/class/infiniband."""
 
     device: str
@@ -299,6 +299,20 @@ class RdmaPort(TypedDict):
     rate: str
     vendor: str
     gids: list[Gid]
+
+
+class RdmaPort(RdmaPortBase, total=False):
+    """A port with the values that its driver shows.
+
+    Attributes:
+        firmware: its version.
+        board: the board's id (PSID), the same for all NICs of one product.
+        pcie: lanes and speed of the PCIe link, now and at most: the files of the PCI device and their texts.
+    """
+
+    firmware: str
+    board: str
+    pcie: dict[str, str]
 
 
 class EfaPci(TypedDict):

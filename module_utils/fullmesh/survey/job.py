@@ -274,6 +274,9 @@ def survey_gpus() -> tuple[GpuSurvey, str]:
     return seen, why
 
 
+PCIE_LINK = ("current_link_width", "max_link_width", "current_link_speed", "max_link_speed")
+
+
 def list_gids(port: str) -> list[Gid]:
     """Return the entries of a port's GID table that are not empty.
 
@@ -296,7 +299,7 @@ def list_gids(port: str) -> list[Gid]:
 
 
 def survey_rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
-    """Return the RDMA ports with their states and the types of their GIDs."""
+    """Return the RDMA ports with their states, the types of their GIDs, their firmware and PCIe link."""
     found: list[RdmaPort] = []
     devices = sorted(os.listdir(base))[:32] if os.path.isdir(base) else []
     for device in devices:
@@ -316,7 +319,20 @@ def survey_rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
                     "gids": held,
                 }
             )
+            describe_rdma_card(found[-1], f"{base}/{device}")
     return found
+
+
+def describe_rdma_card(port: RdmaPort, folder: str) -> None:
+    """Add the firmware, the board and the PCIe link of a port's NIC, if the driver shows them."""
+    firmware, board = (read_kernel_file(f"{folder}/{name}") for name in ("fw_ver", "board_id"))
+    if firmware:
+        port["firmware"] = firmware
+    if board:
+        port["board"] = board
+    pcie = {name: read_kernel_file(f"{folder}/device/{name}") for name in PCIE_LINK}
+    if all(pcie.values()):
+        port["pcie"] = pcie
 
 
 def parse_kernel_log(lines: list[str], uptime: float) -> list[KernelEvent]:

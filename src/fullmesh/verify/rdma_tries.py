@@ -130,10 +130,9 @@ def classify_try(one: RdmaTry) -> tuple[str, str, str, str] | None:
             return code, node, device, f"{end['step']} {end['error']}".strip()
     said = one.said
     count = max(said["own"]["count"], said["peer"]["count"])
-    if one.lost and count >= SMALL_COUNT:
-        return "VC-225", one.source, said["device"], ""
     if one.lost:
-        return "VC-224", one.source, said["device"], one.target
+        rail = sorted(((one.source, said["device"]), (one.target, said["peer_device"])))
+        return "VC-225" if count >= SMALL_COUNT else "VC-224", *rail[0], str(rail[1])
     failed = one.find_step(said["own"]["step"] or said["peer"]["step"])
     node, device, end = failed or (one.source, said["device"], said["own"])
     return "VC-229", node, device, f"{end['step']} {end['error']}".strip()
@@ -222,6 +221,7 @@ def make_try_finding(
         expected=expected,
         fix=fix,
         severity=get_severity(seen, node),
+        pairs=tuple(sorted({(one.source, one.target) for one in members})),
     )
 
 

@@ -23,7 +23,7 @@ CHANGES = {
         ),
     ),
     "RDMA answers, lost": warn(
-        UB,
+        EL,
         tried(
             (
                 UB,
