@@ -17,7 +17,7 @@ from devtools.lab.vm.rdma import RdmaMachine, start_machines
 from fullmesh.settings import ROOT
 
 PROGRAM = "/opt/fullmesh-test"
-DIAGNOSE_SECONDS = 240
+DIAGNOSE_SECONDS = 300
 
 
 class RdmaLab:

@@ -335,7 +335,7 @@ def find_grown_counters(seen: ClusterObservations) -> Iterator[Finding]:
                 f"RDMA packets of {name} were lost or late, although all messages arrived",
                 node=name,
                 seen=shown,
-                expected="no growth during 12 messages in each direction",
+                expected="no growth during 10 messages in each direction",
                 fix=f"on {name}: check cable, optics and flow control (PFC, ECN). Check: rdma statistic; ethtool -S",
                 severity=WARNING,
             )

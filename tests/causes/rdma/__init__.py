@@ -12,7 +12,7 @@ from causes.changes import Break, Change, node, put, together
 from fullmesh.observed.ladder import RdmaResult
 from fullmesh.result.findings import WARNING
 
-SENT, RETRIES = 12, "IBV_WC_RETRY_EXC_ERR"
+SENT, RETRIES = 10, "IBV_WC_RETRY_EXC_ERR"
 END: dict[str, Any] = {"step": "", "error": "", "count": SENT}
 
 
