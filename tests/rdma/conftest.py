@@ -1,12 +1,11 @@
-"""Two emulated machines with soft-RoCE on two rails, and diagnoses of them."""
+"""Two emulated machines with soft-RoCE on two rails, and tries between them."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,61 +13,107 @@ import pytest
 
 from devtools.lab.paths import find
 from devtools.lab.vm.rdma import RdmaMachine, start_machines
+from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.gpu.dg249_rdma_port_down import rule_rdma_ports
+from fullmesh.causes.rdma.dg189_rdma_rule import rule_rdma_packets
+from fullmesh.causes.relations import fold_cluster_findings
+from fullmesh.diagnose import shape
+from fullmesh.result.findings import Finding
 from fullmesh.settings import ROOT
+from fullmesh.verify.model import ClusterObservations
+from fullmesh.verify.rdma_pairs import build_rdma_targets
+from fullmesh.verify.rdma_tries import check_rdma
 
 PROGRAM = "/opt/fullmesh-test"
-DIAGNOSE_SECONDS = 300
+TOKEN = "0f" * 16
+
+
+class RdmaAgent:
+    """The process on a machine that surveys it and tries pairs (agent.py)."""
+
+    def __init__(self, machine: RdmaMachine) -> None:
+        """Copy the node's code, and start the process."""
+        source = ["tar", "-C", str(ROOT / "module_utils"), "-chf", "-", "fullmesh"]
+        packed = subprocess.run(source, capture_output=True, check=True).stdout
+        machine.run(f"mkdir -p {PROGRAM} && tar -C {PROGRAM} -xf -", packed)
+        program = (Path(__file__).parent / "agent.py").read_bytes()
+        machine.run(f"cat > {PROGRAM}/agent.py", program)
+        command = f"cd / && exec python3 {PROGRAM}/agent.py {PROGRAM}"
+        command += f" {machine.name} {machine.rail_address(0)} {TOKEN}"
+        self.process = subprocess.Popen(
+            machine.build_ssh(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.port = self.read()
+
+    def read(self) -> Any:
+        """Read the next answer."""
+        assert self.process.stdout
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, **request: Any) -> Any:
+        """Send a request and return the answer."""
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        self.process.stdin.flush()
+        return self.read()
 
 
 class RdmaLab:
-    """The machines, by number, and their inventory."""
+    """The machines and the processes on them."""
 
     def __init__(self, machines: list[RdmaMachine]) -> None:
-        """Copy the node's code to each machine."""
-        self.machines = machines
-        self.inventory = machines[0].folder / "hosts.yml"
-        self.runs = machines[0].folder / "runs"
-        source = ["tar", "-C", str(ROOT / "module_utils"), "-chf", "-", "fullmesh"]
-        packed = subprocess.run(source, capture_output=True, check=True).stdout
-        for machine in machines:
-            machine.run(f"mkdir -p {PROGRAM} && tar -C {PROGRAM} -xf -", packed)
+        """Start a process on each machine."""
+        self.machines = {machine.name: machine for machine in machines}
+        with ThreadPoolExecutor(2) as pool:
+            self.agents = dict(zip(self.machines, pool.map(RdmaAgent, machines), strict=True))
 
     def run(self, *steps: tuple[int, str]) -> None:
         """Run commands on machines 1 or 2."""
         for number, command in steps:
-            self.machines[number - 1].run(command)
+            self.machines[f"rdma{number}"].run(command)
 
-    def diagnose(self) -> dict[str, Any]:
-        """Run ``fullmesh diagnose`` and return its result."""
-        command = [
-            sys.executable,
-            "-m",
-            "fullmesh",
-            "diagnose",
-            "--json",
-            "-i",
-            str(self.inventory),
-        ]
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=DIAGNOSE_SECONDS,
-        )
-        assert done.returncode in (0, 1), done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+    def ask_all(self, requests: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """Ask several machines at the same time."""
+        with ThreadPoolExecutor(2) as pool:
+            asked = {name: pool.submit(self.agents[name].ask, **r) for name, r in requests.items()}
+            return {name: one.result() for name, one in asked.items()}
+
+    def observe(self, environment: dict[str, str] | None = None) -> ClusterEvidence:
+        """Survey both machines, choose the pairs as `diagnose` does, and try them at the same time."""
+        plan: Any = {
+            "nodes": {n: {"address": m.rail_address(0)} for n, m in self.machines.items()},
+            "master": {"node": "rdma1"},
+        }
+        surveys = self.ask_all({name: {} for name in self.agents})
+        for held in surveys.values():
+            values = {key: {"value": v, "source": ""} for key, v in (environment or {}).items()}
+            held["environment"] = {"values": values}
+        opened: Any = {name: [{"port": a.port, "error": ""}] for name, a in self.agents.items()}
+        targets = build_rdma_targets(plan, opened, surveys)
+        tried = self.ask_all({name: {"targets": held} for name, held in targets.items()})
+        nodes: Any = {}
+        for name, held in surveys.items():
+            addresses = {
+                one.partition("/")[0]: nic["name"]
+                for nic in held["interfaces"]
+                for one in nic["addresses"]
+            }
+            facts = {"addresses": addresses, "survey": held}
+            links = shape.sanitize_probe({"rdma": tried.get(name)}, set(plan["nodes"]))
+            nodes[name] = {"node": {"facts": facts}, "links": links}
+        return ClusterEvidence(ClusterObservations(plan, nodes), plan)
+
+    def find(self, environment: dict[str, str] | None = None) -> list[Finding]:
+        """Return the findings about RDMA, the first cause first."""
+        evidence = self.observe(environment)
+        rules = (check_rdma(evidence.seen), rule_rdma_packets(evidence), rule_rdma_ports(evidence))
+        return fold_cluster_findings([finding for rule in rules for finding in rule])
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RdmaLab]:
     """Two machines, fresh, for all tests."""
-    # the path of a unix socket has 107 bytes at most
-    folder = Path(tmp_path_factory.mktemp("rdma"))
-    machines = start_machines(find(), folder)
+    machines = start_machines(find(), Path(tmp_path_factory.mktemp("rdma")))
     try:
         yield RdmaLab(machines)
     finally:

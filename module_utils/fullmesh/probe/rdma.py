@@ -64,7 +64,6 @@ COUNTERS = (
     "rcvd_seq_err",
     "rcvd_rnr_err",
     "retry_exceeded_err",
-    "completer_retry_err",
 )
 ERROR_MOST = 80
 

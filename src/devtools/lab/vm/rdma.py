@@ -21,7 +21,6 @@ from devtools.lab.build import LOCK_SECONDS, STAGE_SECONDS
 from devtools.lab.console import last_lines, say, step
 from devtools.lab.errors import StepError
 from devtools.lab.host import os_release
-from devtools.lab.inventory import quoted
 from devtools.lab.locks import held
 from devtools.lab.paths import Paths
 from devtools.lab.vm.build import require_x86
@@ -74,7 +73,7 @@ class RdmaMachine:
 
     @property
     def name(self) -> str:
-        """The name in the inventory."""
+        """The host name."""
         return f"rdma{self.number + 1}"
 
     @property
@@ -111,15 +110,22 @@ class RdmaMachine:
         argv += ["-serial", f"file:{self.folder / self.name}.console"]
         return [*argv, "-daemonize", "-pidfile", str(self.folder / f"{self.name}.pid")]
 
+    def build_ssh(self, command: str) -> list[str]:
+        """Return the argv of a shell command on the machine, as root."""
+        return ["ssh", "-F", str(self.folder / "ssh_config"), self.address, command]
+
     def run(self, command: str, stdin: bytes = b"", check: bool = True) -> str:
         """Run a shell command as root, and return its output.
 
         Raises:
             StepError: it fails.
         """
-        argv = ["ssh", "-F", str(self.folder / "ssh_config"), self.address, command]
         done = subprocess.run(
-            argv, input=stdin, capture_output=True, check=False, timeout=COMMAND_SECONDS
+            self.build_ssh(command),
+            input=stdin,
+            capture_output=True,
+            check=False,
+            timeout=COMMAND_SECONDS,
         )
         if check and done.returncode:
             raise StepError(f"{self.name}: {command}: {done.stderr.decode(errors='replace')}")
@@ -151,17 +157,7 @@ def format_ssh_config(machines: list[RdmaMachine], folder: Path) -> str:
     for machine in machines:
         lines += [f"Host {machine.address}", "  HostName 127.0.0.1", f"  Port {machine.port}"]
     lines += ["Host *", "  User root", f"  IdentityFile {folder / 'key'}", "  LogLevel ERROR"]
-    lines += ["  ConnectTimeout 10", "  UserKnownHostsFile /dev/null", "  StrictHostKeyChecking no"]
-    return "\n".join(lines) + "\n"
-
-
-def format_inventory(machines: list[RdmaMachine], folder: Path) -> str:
-    """Return the text of the inventory."""
-    lines = ["torch_nodes:", "  vars:", "    ansible_user: root"]
-    lines += [f"    ansible_ssh_common_args: {quoted(f'-F {folder}/ssh_config')}", "  hosts:"]
-    for machine in machines:
-        lines += [f"    {machine.name}:", f"      ansible_host: {quoted(machine.address)}"]
-        lines += [f"      fullmesh_address: {quoted(machine.rail_address(0))}"]
+    lines += ["  ConnectTimeout 60", "  UserKnownHostsFile /dev/null", "  StrictHostKeyChecking no"]
     return "\n".join(lines) + "\n"
 
 
@@ -172,7 +168,6 @@ def start_machines(paths: Paths, folder: Path) -> list[RdmaMachine]:
     make_key(folder / "key")
     machines = [RdmaMachine(number, free_port(), folder) for number in range(2)]
     (folder / "ssh_config").write_text(format_ssh_config(machines, folder))
-    (folder / "hosts.yml").write_text(format_inventory(machines, folder))
     for machine in machines:
         must(machine.build_command(image))
     for machine in machines:
