@@ -24,7 +24,7 @@ find "$root/usr/lib/modules" -name '*.ko' | while read -r file; do
     grep -qxF "${file#"$root/usr"}" "$kept" || rm "$file"
 done
 chroot "$root" depmod "$version"
-rm -rf "$root"/boot "$root"/usr/share/doc "$root"/usr/share/man "$root"/usr/share/locale \
+rm -rf "${root:?}/boot" "$root"/usr/share/doc "$root"/usr/share/man "$root"/usr/share/locale \
     "$root"/var/cache/apt "$root"/var/lib/apt/lists "$root"/usr/share/i18n "$kept"
 cp "$here/modules" "$root/etc/fullmesh-modules"
 cp "$here/init" "$root/init"
