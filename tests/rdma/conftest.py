@@ -15,7 +15,7 @@ from devtools.lab.paths import find
 from devtools.lab.vm.rdma import RdmaMachine, start_machines
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.gpu.dg249_rdma_port_down import rule_rdma_ports
-from fullmesh.causes.rdma.dg189_rdma_rule import rule_rdma_packets
+from fullmesh.causes.rdma.dg196_rdma_rule import rule_rdma_packets
 from fullmesh.causes.relations import fold_cluster_findings
 from fullmesh.diagnose import shape
 from fullmesh.result.findings import Finding

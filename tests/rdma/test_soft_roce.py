@@ -49,7 +49,7 @@ def guard(number: int, hook: str, rule: str) -> Steps:
 FAULTS = (
     RdmaFault(
         "UDP 4791 dropped at the receiver",
-        "DG-189",
+        "DG-196",
         "rdma2",
         guard(2, "input", "udp dport 4791 drop"),
         ((2, NO_GUARD),),
@@ -57,7 +57,7 @@ FAULTS = (
     ),
     RdmaFault(
         "UDP 4791 dropped at the sender of one rail",
-        "DG-189",
+        "DG-196",
         "rdma1",
         guard(1, "output", "oifname eth3 udp dport 4791 drop"),
         ((1, NO_GUARD),),

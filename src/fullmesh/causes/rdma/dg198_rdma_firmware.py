@@ -34,7 +34,7 @@ def rule_rdma_firmware(evidence: ClusterEvidence) -> Iterator[Finding]:
             continue
         odd = [name for name, version in held.items() if version != usual]
         yield Finding(
-            "DG-191",
+            "DG-198",
             "L1",
             f"the NICs {board} of {join_names(odd)} have other firmware than those of the other nodes",
             node=odd[0],
@@ -47,7 +47,7 @@ def rule_rdma_firmware(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 CAUSE = Cause(
-    "DG-191",
+    "DG-198",
     __doc__,
     find=rule_rdma_firmware,
     needs=("rdma",),

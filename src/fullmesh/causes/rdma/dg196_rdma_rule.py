@@ -43,7 +43,7 @@ def rule_rdma_packets(evidence: ClusterEvidence) -> Iterator[Finding]:
         ends = {(one.source, one.target) for one in members}
         removal = f"nft delete rule {stop.table} {stop.chain} handle {stop.handle}"
         yield Finding(
-            "DG-189",
+            "DG-196",
             "L2",
             f"the table {stop.table} on {node} {VERBS[stop.verdict]} the packets of soft-RoCE: "
             f"{join_names(sorted(one.way for one in members)[:4])}",
@@ -80,7 +80,7 @@ def list_stops(evidence: ClusterEvidence, one: RdmaTry) -> Iterator[tuple[str, P
 
 
 CAUSE = Cause(
-    "DG-189",
+    "DG-196",
     __doc__,
     find=rule_rdma_packets,
     needs=("rdma",),

@@ -1,4 +1,4 @@
-"""Cases of DG-190."""
+"""Cases of DG-197."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of DG-189."""
+"""Cases of DG-196."""
 
 from __future__ import annotations
 

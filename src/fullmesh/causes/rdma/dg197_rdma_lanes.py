@@ -51,7 +51,7 @@ def rule_rdma_lanes(evidence: ClusterEvidence) -> Iterator[Finding]:
                 continue
             held = port.get("pcie", {})
             yield Finding(
-                "DG-190",
+                "DG-197",
                 "L1",
                 f"the PCIe link of {port['device']} on {name} carries {now:.0f} Gbit/s of its port's {rate:.0f}",
                 node=name,
@@ -64,7 +64,7 @@ def rule_rdma_lanes(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 CAUSE = Cause(
-    "DG-190",
+    "DG-197",
     __doc__,
     find=rule_rdma_lanes,
     needs=("rdma",),

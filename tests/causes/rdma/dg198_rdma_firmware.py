@@ -1,4 +1,4 @@
-"""Cases of DG-191."""
+"""Cases of DG-198."""
 
 from __future__ import annotations
 
