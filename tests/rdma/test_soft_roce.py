@@ -90,8 +90,8 @@ FAULTS = (
         "MTU of one rail on one node",
         "VC-228",
         "rdma2",
-        ((1, "ip link set eth3 mtu 9000"),),
-        ((1, "ip link set eth3 mtu 1500"),),
+        ((2, "ip link set eth3 mtu 1500"),),
+        ((2, "ip link set eth3 mtu 9000"),),
         "1024 bytes on rdma2",
     ),
     RdmaFault(
