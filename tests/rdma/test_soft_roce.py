@@ -103,19 +103,11 @@ FAULTS = (
         "rxe2",
     ),
     RdmaFault(
-        "a rail in the wrong subnet",
-        "VC-223",
-        "",
-        ((2, "ip address flush dev eth3 scope global; ip address add 10.99.0.12/24 dev eth3"),),
-        ((2, "ip address flush dev eth3 scope global; ip address add 10.82.0.12/24 dev eth3"),),
-        "rxe2",
-    ),
-    RdmaFault(
-        "a rule without a route for one rail",
+        "a blackhole route for one rail",
         "VC-223",
         "rdma1",
-        ((1, "ip rule add from 10.82.0.11 blackhole priority 100"),),
-        ((1, "ip rule del priority 100"),),
+        ((1, "ip route add blackhole 10.82.0.12/32"),),
+        ((1, "ip route del blackhole 10.82.0.12/32"),),
         "rxe2",
     ),
     RdmaFault(

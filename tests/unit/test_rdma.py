@@ -215,6 +215,22 @@ def test_each_failure_is_named_at_its_end(
     assert tuple(said["peer"].values()) == other
 
 
+@pytest.mark.parametrize(
+    ("end", "other", "late"),
+    [
+        (("send", "", 10), ("", "", 10), True),
+        (("send", "", 10), ("", "", 9), False),
+        (("send", "", 9), ("", "", 10), False),
+        (("send", "IBV_WC_RETRY_EXC_ERR", 10), ("", "", 10), False),
+        (("receive", "", 9), ("", "", 10), False),
+    ],
+)
+def test_an_acknowledgement_after_the_end_is_no_failure(
+    end: tuple[str, str, int], other: tuple[str, str, int], late: bool
+) -> None:
+    assert rdma.is_late_acknowledgement(rdma.make_end(*end), rdma.make_end(*other)) is late
+
+
 def test_a_peer_that_crashes_ends_the_try(peer: int) -> None:
     begun = time.monotonic()
     (said,) = run_tries(make_target(peer, "good", "crash@0"))

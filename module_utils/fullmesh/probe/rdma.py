@@ -261,7 +261,21 @@ def exchange_messages(
         own = make_end(*describe_failure(error))
     own["count"] = talk.count
     lines.write(own)
-    return own, parse_end(lines.read()), talk
+    peer = parse_end(lines.read())
+    if is_late_acknowledgement(own, peer):
+        own = make_end(count=talk.count)
+    elif is_late_acknowledgement(peer, own):
+        peer = make_end(count=peer["count"])
+    return own, peer, talk
+
+
+def is_late_acknowledgement(end: RdmaEnd, other: RdmaEnd) -> bool:
+    """Return whether an end only missed the last acknowledgement, because the other one already said that it is done.
+
+    All messages have arrived then.
+    """
+    done = make_end(count=len(SIZES))
+    return other == done and end == {**done, "step": "send"}
 
 
 def parse_end(said: dict[str, Any]) -> RdmaEnd:
