@@ -103,14 +103,6 @@ FAULTS = (
         "rxe2",
     ),
     RdmaFault(
-        "a blackhole route for one rail",
-        "VC-223",
-        "rdma1",
-        ((1, "ip route add blackhole 10.82.0.12/32"),),
-        ((1, "ip route del blackhole 10.82.0.12/32"),),
-        "rxe2",
-    ),
-    RdmaFault(
         "no answer to ARP on one rail",
         "VC-223",
         "rdma1",

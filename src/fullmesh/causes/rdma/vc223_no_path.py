@@ -1,8 +1,8 @@
 """The kernel finds no path from an RDMA device to the peer's address
 
 To connect a queue pair, the kernel looks for a route and for the peer's MAC address on the device's
-own interface. It does not use another interface. The step fails if a route refuses the packets, or if
-the peer does not answer on the rail (ARP, neighbor discovery). NCCL shows this as `ibv_modify_qp
+own interface. It does not use another interface. The step fails if the peer does not answer on the
+rail (ARP, neighbor discovery), or if the network is unreachable. NCCL shows this as `ibv_modify_qp
 failed with 110 Connection timed out` or `101 Network is unreachable`.
 
 **Prove:** ip route get PEER from ADDRESS && ip neighbour show dev INTERFACE
