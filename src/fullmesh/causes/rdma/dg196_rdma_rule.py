@@ -67,7 +67,10 @@ def list_stops(evidence: ClusterEvidence, one: RdmaTry) -> Iterator[tuple[str, P
         (one.target, one.said["peer_device"], str(gid_to_address(one.said["peer_gid"]))),
     )
     for node, device, own in ends:
-        if any(p["vendor"] for p in evidence.survey(node).get("rdma", []) if p["device"] == device):
+        vendors = [
+            p["vendor"] for p in evidence.survey(node).get("rdma", []) if p["device"] == device
+        ]
+        if vendors != [""]:  # a NIC with RoCE in hardware
             continue
         peer = next(address for _, _, address in ends if address != own)
         card = evidence.seen.facts(node).get("addresses", {}).get(own, "")
