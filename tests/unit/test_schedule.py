@@ -145,6 +145,7 @@ PARAMETERS: dict[str, Any] = {
     "payload": 65536,
     "seconds": 3.0,
     "bandwidth": 0,
+    "rdma": [],
     "run": "",
     "attached": False,
 }
