@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..answer import diff_file, make_diff
+from ..foreign_text import parse_decimal
 from ..schema.links import RAIL_TABLE, RAIL_TABLES
 from ..state.record import UndoPoint
 from ..transaction import engine, session
@@ -253,8 +254,8 @@ def build_rule_removal(number: int) -> list[str]:
 def list_rail_tables(links: list[LinkSettings], rules: Iterable[list[str]]) -> list[int]:
     """List the routing tables of rails: those of *links*, and those with a rule in the kernel's view."""
     wanted = {link.get("table", 0) for link in links}
-    rooms = range(RAIL_TABLE, RAIL_TABLE + RAIL_TABLES)
-    wanted |= {int(one[1]) for one in rules if one[1].isdigit() and int(one[1]) in rooms}
+    last = RAIL_TABLE + RAIL_TABLES - 1
+    wanted |= {parse_decimal(one[1], last, RAIL_TABLE) or 0 for one in rules}
     return sorted(wanted - {0})
 
 

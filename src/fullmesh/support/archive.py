@@ -211,9 +211,9 @@ def write_bundle(path: Path, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     opened = os.open(path, flags, MODE)
     try:
-        with os.fdopen(opened, "wb") as stream:
+        with os.fdopen(opened, "wb") as bundle:
             os.fchmod(opened, MODE)
-            stream.write(data)
+            bundle.write(data)
     except BaseException:
         path.unlink(missing_ok=True)
         raise

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from fullmesh.explain.reader import ANSI
+from fullmesh.foreign_text import ForeignTextError, parse_foreign_json
 from fullmesh.support.addresses import AddressMap
 from fullmesh.support.names import HOST, NameMap, is_generic
 from fullmesh.support.secrets import REMOVED, is_harmless_value, is_secret_name, remove_secrets
@@ -535,7 +536,7 @@ def parse_documents(text: str, form: str) -> Iterator[Any]:
     """Yield the documents of a member. A line that is no JSON is a text."""
     for one in [text] if form == "json" else text.splitlines():
         try:
-            found = json.loads(one)
-        except (ValueError, RecursionError):
+            found = parse_foreign_json(one, most_bytes=4 * len(one), most_values=len(one))
+        except ForeignTextError:
             found = one
         yield found

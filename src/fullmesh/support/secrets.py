@@ -49,8 +49,9 @@ SETTING = re.compile(
     r"""(?P<key>[\w.-]{2,80})(?P<sign>\\?["']?[ \t]{0,4}(?:[:=]|=>)[ \t]{0,4}|(?<=\w)[ \t]{1,4})"""
     r"""(?P<value>\\?"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[^\s,;&"'{}\[\]<>]+)"""
 )
-BLOCK = re.compile(
-    r"(?m)^(?P<start>[ \t-]*(?P<key>[\w.-]{2,80}):[ \t]*[|>][-+0-9]*[ \t]*\n)(?P<value>(?:[ \t]+\S.*\n?)+)"
+# The first line of a block of YAML. The indented lines below it are the value.
+BLOCK_START = re.compile(
+    r"[ \t-]{0,100}(?P<key>[\w.-]{2,80}):[ \t]{0,100}[|>][-+0-9]{0,3}[ \t]{0,100}"
 )
 HINT = re.compile(r"(?i)pass|pwd|secret|token|key|credential|cookie|psk")
 
@@ -113,21 +114,28 @@ def remove_secrets(text: str, learn: Callable[[str], None]) -> str:
         quote = value[: len(value) - len(value.lstrip("\\\"'"))] if inner != value else ""
         return f"{key}{sign}{quote}{REMOVED}{quote}"
 
-    def take_block(found: re.Match[str]) -> str:
-        if not is_secret_name(found["key"]):
-            return found[0]
-        for line in found["value"].split("\n"):
-            keep(line.strip())
-        return f"{found['start']}  {REMOVED}\n"
-
     for pattern in WHOLE:
         text = pattern.sub(take_whole, text)
     text = USERINFO.sub(take_userinfo, text)
     text = AUTHORIZATION.sub(take_authorization, text)
     if HINT.search(text):
-        text = BLOCK.sub(take_block, text)
+        text = replace_blocks(text, keep)
         text = replace_settings(text, take_setting)
     return text
+
+
+def replace_blocks(text: str, keep: Callable[[str], object]) -> str:
+    """Replace the values of secrets in blocks of YAML. *keep* gets each line of them."""
+    lines, secret = [], False
+    for line in text.split("\n"):
+        inside = secret and line.startswith((" ", "\t")) and bool(line.strip())
+        if inside:
+            keep(line.strip())
+        if not inside or lines[-1].strip() != REMOVED:
+            lines.append(f"  {REMOVED}" if inside else line)
+        found = None if inside else BLOCK_START.fullmatch(line)
+        secret = inside or (found is not None and is_secret_name(found["key"]))
+    return "\n".join(lines)
 
 
 def replace_settings(text: str, take: Callable[[re.Match[str]], str]) -> str:
