@@ -118,6 +118,7 @@ OWN_TEXT = {
     "module_utils/fullmesh/bundle/archive.py:open_bundle": "written here, of an index that was read",
     "module_utils/fullmesh/firewall/observed.py:list_carried_ports": STATE,
     "module_utils/fullmesh/probe/ranks.py:read_run_json": "root's file of this run",
+    "module_utils/fullmesh/probe/rdma.py:read_apart": "a process of its own, forked from it",
     "module_utils/fullmesh/state/record.py:load": STATE,
     "module_utils/fullmesh/state/written.py:load_written_files": STATE,
     "module_utils/fullmesh/transaction/engine.py:claim_transaction": STATE,
