@@ -360,16 +360,16 @@ def test_an_environment_file_that_no_shell_reads_is_named(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("no json", "no event: no json"),
-        ('{"step": 3}', 'no event: {"step": 3}'),
-        ('{"step": "init", "state": "root"}', "no event"),
-        ('{"step": "init"}', "no event"),
-        ('{"step": "init", "state": "ok", "root": true}', "no event"),
-        ('{"step": "init", "state": "ok", "data": []}', "no event"),
-        ('{"step": "init", "state": "ok", "seconds": "1"}', "no event"),
-        ('{"step": "init", "state": "ok", "ranks": ["1"]}', "no event"),
-        (json.dumps({"step": "init", "state": "ok", "text": "x" * 5000}), "no event"),
-        ("[" * 100000, "no event"),
+        ("no json", "not an event: no json"),
+        ('{"step": 3}', 'not an event: {"step": 3}'),
+        ('{"step": "init", "state": "root"}', "not an event"),
+        ('{"step": "init"}', "not an event"),
+        ('{"step": "init", "state": "ok", "root": true}', "not an event"),
+        ('{"step": "init", "state": "ok", "data": []}', "not an event"),
+        ('{"step": "init", "state": "ok", "seconds": "1"}', "not an event"),
+        ('{"step": "init", "state": "ok", "ranks": ["1"]}', "not an event"),
+        (json.dumps({"step": "init", "state": "ok", "text": "x" * 5000}), "not an event"),
+        ("[" * 100000, "not an event"),
     ],
 )
 def test_the_results_of_a_rank_are_verified(tmp_path: Path, line: str, text: str) -> None:

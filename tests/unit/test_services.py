@@ -226,7 +226,7 @@ def test_a_public_port_is_opened_once() -> None:
 
 def test_the_kernel_keeps_its_hands_off_services() -> None:
     made = served("ray")
-    options = {"link_gbit": 10, "rtt_ms": 1, "sysctls": {}}
+    options = {"link_gbit": 10, "rtt_ms": 1, "rail_interfaces": [], "sysctls": {}}
     sysctl = made["data_ports"]["sysctl"]
     found = kernel_tuning.build_kernel_settings(sysctl, made["reserved_ports"], 2, options)
     value = next(one["value"] for one in found if one["key"] == kernel_tuning.RESERVED_PORTS)
