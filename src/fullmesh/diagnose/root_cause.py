@@ -71,8 +71,8 @@ def name_root_cause(rung: CheckOutcome, found: Sequence[Finding]) -> CheckOutcom
     """Give a failed check the root cause as its reason. A check that passed fails if the root cause is its own."""
     errors = [one for one in found if one.severity == ERROR]
     if rung.status == PASSED:
-        own = next((one.cause for one in errors if one.rung == rung.id), "")
-        return replace(rung, status=FAILED, reason=own) if own else rung
+        reason = next((one.cause for one in errors if one.rung == rung.id), "")
+        return replace(rung, status=FAILED, reason=reason) if reason else rung
     if rung.status != FAILED:
         return rung
     own = [one for one in errors if one.rung == rung.id]

@@ -126,7 +126,8 @@ def remove_secrets(text: str, learn: Callable[[str], None]) -> str:
 
 def replace_blocks(text: str, keep: Callable[[str], object]) -> str:
     """Replace the values of secrets in blocks of YAML. *keep* gets each line of them."""
-    lines, secret = [], False
+    lines: list[str] = []
+    secret = False
     for line in text.split("\n"):
         inside = secret and line.startswith((" ", "\t")) and bool(line.strip())
         if inside:
