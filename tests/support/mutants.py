@@ -40,9 +40,9 @@ MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
     "restore": (f"{UTILS}/state/restore.py", ("undo_point", "test_undo_record.py")),
     "files": (f"{UTILS}/files.py", ("test_files.py", "test_line_ends.py")),
     "hosts_file": (f"{UTILS}/hosts_file.py", ("test_name_resolution.py", "test_line_ends.py")),
-    "netplan": (f"{UTILS}/network/backends/netplan.py", ("test_backends.py",)),
-    "ifupdown": (f"{UTILS}/network/backends/ifupdown.py", ("test_backends.py",)),
-    "networkmanager": (f"{UTILS}/network/backends/networkmanager.py", ("test_backends.py",)),
+    "netplan": (f"{UTILS}/network/backends/netplan.py", ("backends",)),
+    "ifupdown": (f"{UTILS}/network/backends/ifupdown.py", ("backends",)),
+    "networkmanager": (f"{UTILS}/network/backends/networkmanager.py", ("backends",)),
     "preserve": (f"{UTILS}/firewall/preserve.py", ("test_firewall_keep.py",)),
 }
 # One other operator for each: with all of them most mutants would be of the same few lines.

@@ -23,7 +23,7 @@ import fullmesh_watch_judge as watch_judge
 import fullmesh_watch_look as watch_look
 import fullmesh_watch_services as watch_services
 import pytest
-import test_watch
+import watch_job
 from record_files import load_record, read_record
 
 from fullmesh.contract import convert_value
@@ -49,7 +49,7 @@ def plan() -> PartialParticipants:
         return watch.load_plan(f"{folder}/nodes.json")
 
 
-class Watched(test_watch.Watched):
+class Watched(watch_job.Watched):
     """A watch of these nodes."""
 
     def __init__(self, me: str, verdict: str = "dropped", *words: str) -> None:

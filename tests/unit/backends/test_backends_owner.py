@@ -1,0 +1,101 @@
+"""Network backends: which of them owns an interface."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.module_utils.fullmesh.network import owner as network_owner
+from backend_links import BARE, BOND, EVERY, MAIN, OVER, Machine, networkd_state, recorded
+from network_samples import Link, link
+
+STATE = "nmcli *GENERAL.STATE device show "
+
+
+NETPLAN = {"netplan info": (0, "")}
+
+
+NETWORKD = {"systemctl is-active *systemd-networkd.service": (0, "")}
+
+
+IFUPDOWN = {"ifquery --version": (0, "ifquery version 0.8.41\n")}
+
+
+IFCFG = {"/etc/sysconfig/network-scripts/ifcfg-ens33": recorded("ifcfg-ens33-el7")}
+
+
+def nm(word: str) -> dict[str, tuple[int, str]]:
+    return {STATE + "*": (0, recorded("nmcli-" + word))}
+
+
+@pytest.mark.parametrize(
+    ("interface", "files", "says", "owner"),
+    [
+        ("eth1", {}, nm("disconnected"), "networkmanager"),
+        ("eth1", {}, nm("connected"), "networkmanager"),
+        ("eth1", {}, nm("external"), "networkmanager"),
+        # NetworkManager runs and keeps off: whoever else is there
+        ("eth1", {}, nm("unmanaged"), ""),
+        ("eth1", {}, nm("unmanaged") | NETPLAN, "netplan"),
+        ("eth1", {}, nm("unmanaged") | NETWORKD, "networkd"),
+        ("eth1", MAIN, nm("unmanaged") | IFUPDOWN, "ifupdown"),
+        # NM_CONTROLLED=no: EL9 has nobody else who would bring it up
+        ("ens33", IFCFG, nm("unmanaged"), ""),
+        # a stanza without ifupdown is a leftover of the upgrade to netplan
+        ("eth1", MAIN, NETPLAN, "netplan"),
+        ("eth1", MAIN, IFUPDOWN | NETPLAN, "ifupdown"),
+        ("eth9", MAIN, IFUPDOWN, "ifupdown"),
+        ("eth9", MAIN, IFUPDOWN | NETWORKD, "networkd"),
+        ("eth1", networkd_state("networkd-link"), NETPLAN | NETWORKD, "networkd"),
+        ("eth1", networkd_state("networkd-link-netplan"), NETPLAN | NETWORKD, "netplan"),
+        ("eth1", {}, NETPLAN | NETWORKD, "netplan"),
+        ("eth1", {}, NETWORKD, "networkd"),
+        # EL9: the profile may come from such a file; EL10 has no plugin for them
+        ("ens33", IFCFG, nm("connected"), "networkmanager"),
+        ("ens33", IFCFG, {}, ""),
+        ("eth1", {}, {}, ""),
+    ],
+)
+def test_the_owner_is_asked_not_guessed(
+    interface: str, files: dict[str, str], says: dict[str, tuple[int, str]], owner: str
+) -> None:
+    assert Machine(files, says).owner(interface) == owner
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_our_files_keep_their_owner(name: str) -> None:
+    says = {
+        "networkmanager": nm("connected"),
+        "netplan": NETPLAN | NETWORKD,
+        "networkd": NETWORKD,
+        "ifupdown": IFUPDOWN,
+    }[name]
+    files = network_owner.get_backend(name).build_files([link()])
+    files |= {
+        "networkd": networkd_state("networkd-link"),
+        "netplan": networkd_state("networkd-link-netplan"),
+        "ifupdown": MAIN,
+    }.get(name, {})
+    assert Machine(files, says).owner("eth1") == name
+
+
+def owners_of(machine: Machine, links: list[Link]) -> tuple[dict[str, str], dict[str, str]]:
+    found: tuple[dict[str, str], dict[str, str]] = network_owner.find_link_owners(
+        machine.run, machine.read, machine.listed, links
+    )
+    return found
+
+
+def test_a_bond_needs_its_members_and_a_vlan_its_parent() -> None:
+    found, why = owners_of(Machine({}, nm("disconnected")), [OVER, BOND, BARE])
+    assert found == dict.fromkeys(("bond0.100", "bond0", "vlan7"), "networkmanager")
+    assert why == {}
+
+
+def test_a_bond_of_two_owners_is_refused_in_words() -> None:
+    says = {STATE + "eth2": (0, "30 (disconnected)\n"), STATE + "*": (10, ""), **NETPLAN}
+    found, why = owners_of(Machine({}, says), [BOND, OVER])
+    assert found == {"bond0.100": "netplan"} or "bond0.100" in why
+    assert "eth2 belongs to networkmanager, eth3 belongs to netplan" in why["bond0"]
+
+
+def test_an_interface_without_an_owner_is_named() -> None:
+    assert "no program on this node configures eth1" in owners_of(Machine(), [link()])[1]["eth1"]

@@ -1,0 +1,250 @@
+"""static_ip: undo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+from ansible.module_utils.fullmesh.network import links as network_links
+from ansible.module_utils.fullmesh.state import record
+from ansible.module_utils.fullmesh.tools import ip as ip_tool
+from ansible.module_utils.fullmesh.transaction.engine import ViewLink
+from jinja2.nativetypes import NativeEnvironment
+from network_samples import link
+from static_ip_node import OURS, Machine, kernel, made
+
+ROOT = Path(__file__).parents[3]
+
+
+def link_view(*addresses: str, **change: Any) -> ViewLink:
+    """An interface as the engine sees it."""
+    plain: ViewLink = {
+        "mtu": 1500,
+        "up": True,
+        "addresses": list(addresses),
+        "leases": [],
+        "manner": {},
+    }
+    return cast("ViewLink", plain | change)
+
+
+def remembered(root: Path, paths: list[str]) -> None:
+    """What the role's task `Remember` makes: there were no such files."""
+    point = record.UndoPoint(str(root), "static_ip")
+    point.save(point.load() | {"files": {path: {"kind": "absent"} for path in paths}}, {})
+
+
+def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {
+        "links": {"eth1": link_view("10.0.0.7/24", mtu=1400)},
+        "routes": [],
+    }
+    monkeypatch.setattr(network_links.engine, "read_kernel_view", lambda names: before)
+    assert machine.call("absent")["changed"] is False
+    assert machine.call(check=True)["remembered"] is False
+    point = machine.root / "var/lib/fullmesh/undo/static_ip"
+    (point / "blobs").mkdir(parents=True)
+    machine.run()
+    paths = [path[len(str(machine.root)) :] for path in machine.ours()]
+    remembered(machine.root, paths)
+    assert machine.call(check=True)["remembered"] is True
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"]
+    )
+    result = machine.call("absent")
+    assert (result["paths"], result["moves_to"], result["armed"]) == (paths, "10.0.0.7", True)
+    assert machine.ours() == []
+    assert machine.call("proved", links=[])["fresh"]
+    assert machine.call("confirmed")["changed"]
+    assert machine.call("absent")["changed"] is False
+
+
+@pytest.mark.parametrize("owner", ["", "02:00:00:00:00:99"])
+def test_an_undo_does_not_take_a_reassigned_lease(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    point = machine.root / "var/lib/fullmesh/undo/static_ip"
+    (point / "blobs").mkdir(parents=True)
+    lease = link_view("10.0.0.7/24", leases=["10.0.0.7/24"])
+    before = {"links": {"eth1": lease}, "routes": [["-4", "eth1", "default via 10.0.0.1"]]}
+    nothing: dict[str, Any] = {"links": {}, "routes": []}
+    monkeypatch.setattr(
+        network_links.engine, "read_kernel_view", lambda names: before if names else nothing
+    )
+    machine.run()
+    asked: list[str] = []
+
+    def duplicate_of(interface: str, mac: str, address: str) -> str:
+        asked.append(address)
+        return owner
+
+    monkeypatch.setattr(network_links.reach, "find_duplicate_host", duplicate_of)
+    paths = [path[len(str(machine.root)) :] for path in machine.ours()]
+    remembered(machine.root, paths)
+    if owner:
+        # our connection would have to come back there
+        monkeypatch.setattr(
+            network_links.session,
+            "find_ssh_session",
+            lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"],
+        )
+        for check in (True, False):
+            with pytest.raises(
+                network_links.LinkError, match=r"IP-105\] 10\.0\.0\.7, the lease that eth1.*00:99"
+            ):
+                machine.call("absent", check=check)
+        assert [path[len(str(machine.root)) :] for path in machine.ours()] == paths
+        monkeypatch.setattr(network_links.session, "find_ssh_session", lambda *_: [])
+    machine.call("absent")
+    assert set(asked) == {"10.0.0.7"}
+    journal = json.loads((machine.root / "store/static_ip/journal.json").read_text())
+    assert journal["runtime"]["ours"] == {
+        "addresses": {} if owner else {"eth1": ["10.0.0.7/24"]},
+        "routes": [],
+        "links": ["eth1"],
+    }
+    last = json.loads((machine.root / "store/static_ip/plan.json").read_text())["last"]
+    # where it is taken, the interface is left to its owner
+    assert list(last["links"]) == ([] if owner else ["eth1"])
+    assert last["routes"] == ([] if owner else before["routes"])
+    for card in last["links"].values():
+        assert (card["addresses"], card["leases"]) == (["10.0.0.7/24"], ["10.0.0.7/24"])
+
+
+def test_a_current_lease_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> str:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(network_links.reach, "find_duplicate_host", asked)
+    had = {"leases": ["10.0.0.11/24"]}
+    seen = ip_tool.parse_links(
+        json.dumps([kernel(OURS), {**kernel(name="eth2"), "master": "bond0"}])
+    )
+    gone = {"leases": ["10.7.0.1/24", "fd00::1/64"]}
+    kernel_then = {"links": {"eth1": had, "eth2": gone, "eth3": gone}}
+    assert network_links.find_taken_leases(kernel_then, seen) == {}
+
+
+def test_a_recreated_device_is_recreated_in_the_rollback(
+    tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The VLAN over a bond of another mode is brought up with it, and so it is when nobody confirms."""
+    machine = made(tmp_path, "netplan", monkeypatch)
+    for name in ("bond0", "eth1"):
+        (tmp_path / "sys/class/net" / name).mkdir(exist_ok=True)
+    machine.takes = False
+    armed: list[list[str]] = []
+    arm = network_links.engine.arm
+
+    def spy(run: Any, name: str, seconds: int, paths: list[str], back: Any, **by: Any) -> None:
+        armed.append([" ".join(step) for step in back])
+        arm(run, name, seconds, paths, back, **by)
+
+    monkeypatch.setattr(network_links.engine, "arm", spy)
+    bond = {"mode": "active-backup", "members": ["eth1"], "miimon": 100}
+    links = [
+        link(interface="bond0", addresses=[], bond=bond),
+        link(interface="bond0.7", vlan={"id": 7, "parent": "bond0"}),
+    ]
+
+    def stack(mode: str) -> list[dict[str, Any]]:
+        info = {"info_kind": "bond", "info_data": {"mode": mode, "miimon": 100}}
+        tag = {"info_kind": "vlan", "info_data": {"id": 7}}
+        return [
+            {**kernel(), "master": "bond0"},
+            {**kernel(name="bond0"), "linkinfo": info},
+            {**kernel(OURS, name="bond0.7"), "linkinfo": tag, "link": "bond0"},
+        ]
+
+    point = tmp_path / "var/lib/fullmesh/undo/static_ip"
+    (point / "blobs").mkdir(parents=True)
+    machine.kernel = stack("802.3ad")
+    assert machine.call(links=links)["adopted"] == []
+    deleted = ["bond0.7", "bond0"]
+    assert [one.split()[-1] for one in armed[-1] if "delete" in one] == deleted
+    network_links.engine.restore_transaction(
+        network_links.engine.folder("static_ip"), "nobody came back"
+    )
+    machine.call("restored")
+    machine.kernel = stack("active-backup")
+    (tmp_path / "etc/netplan/90-fullmesh.yaml").write_text(network_links.owner.common.HEAD)
+    assert machine.call("absent")["armed"]
+    assert [one.split()[-1] for one in armed[-1] if "delete" in one] == deleted
+    plan = json.loads((tmp_path / "store/static_ip/plan.json").read_text())
+    steps = [" ".join(step) for step in plan["commands"]]
+    assert [one.split()[-1] for one in steps if "delete" in one] == deleted
+
+
+def test_undo_after_two_changes_finds_the_second_rollback(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First the cluster's card, then, in a later run, the one that carries ssh: its lease is where undo goes."""
+    point = machine.root / "var/lib/fullmesh/undo/static_ip"
+    (point / "blobs").mkdir(parents=True)
+    (machine.root / "sys/class/net/eth0").mkdir()
+    (machine.root / "sys/class/net/eth0/type").write_text("1\n")
+    lease = link_view("10.9.0.7/24")
+    bare = link_view("10.0.0.5/24")
+    every = {"eth1": bare, "eth0": lease}
+
+    def runtime(names: list[str]) -> dict[str, Any]:
+        return {"links": {name: every[name] for name in every if name in names}, "routes": []}
+
+    monkeypatch.setattr(network_links.engine, "read_kernel_view", runtime)
+    machine.kernel = [kernel(), kernel({"local": "10.9.0.7"}, name="eth0")]
+    machine.run()
+    machine.kernel = [kernel(OURS), kernel({"local": "10.9.0.7"}, name="eth0")]
+    machine.takes = False
+    ssh = link(interface="eth0", addresses=["10.9.0.77/24"])
+    assert machine.call(links=[link(), ssh])["armed"]
+    kept = record.UndoPoint(str(machine.root), "static_ip").load()["part"]["network"]
+    assert sorted(name for names in kept["names"].values() for name in names) == ["eth0", "eth1"]
+    machine.kernel = [kernel(OURS), kernel({"local": "10.9.0.77"}, name="eth0")]
+    monkeypatch.setattr(
+        network_links.session, "find_ssh_session", lambda *_: ["10.9.0.1", "5", "10.9.0.77", "22"]
+    )
+    assert machine.call("absent", check=True)["moves_to"] == "10.9.0.7"
+
+
+BACK = {"why": "nobody came", "faults": []}
+
+
+@pytest.mark.parametrize(
+    ("remembered", "answer", "report", "forgets"),
+    [
+        (False, {"armed": True}, BACK, True),
+        (True, {"armed": True}, BACK, False),
+        # an undo has a point to go back to
+        (None, {"armed": True}, BACK, False),
+        # confirmed after all, or silent: nobody knows what stands there
+        (False, {"armed": True}, {}, False),
+        (False, {"unreachable": True}, {}, False),
+        (False, None, {}, False),
+        # something could not be put back: the undo may still do it
+        (False, {"armed": True}, {"why": "", "faults": ["no room"]}, False),
+        # refused before anything was armed
+        (False, {"failed": True}, {}, True),
+        (True, {"failed": True}, {}, False),
+    ],
+)
+def test_the_undo_point_of_a_failed_change_is_forgotten(
+    remembered: bool | None, answer: dict[str, Any] | None, report: dict[str, Any], forgets: bool
+) -> None:
+    tasks = yaml.safe_load((ROOT / "roles/static_ip/tasks/change.yml").read_text())
+    (rescue,) = [task["rescue"] for task in tasks if "rescue" in task]
+    (task,) = [one for one in rescue if "block" in one]
+    (forget,) = task["block"]
+    assert forget["undo_point"] == {"role": "static_ip", "state": "forgotten"}
+    # what keeps it from being forgotten is told with the reason of the failure, not in its place
+    assert "{{ __static_ip_failure }}" in str(task["rescue"])
+    plan = {} if remembered is None else {"remembered": remembered}
+    known: dict[str, Any] = {"__static_ip_plan": plan, "__static_ip_restored": {"report": report}}
+    if answer is not None:
+        known["__static_ip_applied"] = answer
+    jinja = NativeEnvironment()
+    for name, value in task["vars"].items():
+        known[name] = jinja.from_string(value).render(known)
+    assert bool(jinja.compile_expression(task["when"])(**known)) is forgets

@@ -1,0 +1,154 @@
+"""watch: the job's process, its signals and its end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import fullmesh_watch
+import pytest
+from watch_job import JOB, env, free_port
+
+from fullmesh.settings import ROOT
+
+SCRIPT = ROOT / "node_programs/fullmesh_watch.py"
+
+
+def watched(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    environment = more.pop("env", env())
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), "--plan", "{}", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment,
+        **more,
+    )
+
+
+def test_automatic_ranks_are_those_the_node_was_configured_with() -> None:
+    inline = {
+        "nodes": [
+            {"name": "a", "first_rank": 0, "local_ranks": 1, "auto": True},
+            {"name": "b", "first_rank": 1, "local_ranks": 2},
+            {"name": "new", "first_rank": 3, "local_ranks": 1, "auto": True},
+        ]
+    }
+    kept = {"nodes": [{"name": name, "first_rank": 8, "local_ranks": 8} for name in ("a", "b")]}
+    found = fullmesh_watch.add_known_ranks(inline, kept)["nodes"]
+    assert [(one["name"], one["local_ranks"]) for one in found] == [("a", 8), ("b", 2), ("new", 1)]
+    assert not any("auto" in one for one in found)
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 77])
+def test_the_exit_code_is_the_jobs_and_healthy_jobs_are_quiet(code: int) -> None:
+    done = watched("--", "sh", "-c", f"echo out; echo err >&2; exit {code}")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "out\n", "err\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_signal_of_the_job_is_passed_on(number: signal.Signals) -> None:
+    done = watched("--", "sh", "-c", f"kill -{number.value} $$")
+    assert done.returncode == -number
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_signals_reach_the_job(number: signal.Signals, tmp_path: Path) -> None:
+    script = (
+        "import signal, sys\n"
+        f"signal.signal({int(number)}, lambda *_: sys.exit(40))\n"
+        "print('ready', flush=True)\nsignal.pause()\n"
+    )
+    command = [sys.executable, str(SCRIPT), "--plan", "{}", "--", sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as job:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "ready\n"
+        job.send_signal(number)
+        assert job.wait(60) == 40
+
+
+def test_standard_input_is_the_jobs() -> None:
+    done = watched("--", "cat", input="hello")
+    assert done.stdout == "hello"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "exit_code"),
+    [
+        ([], "WA-105", 2),
+        (["--within", "0", "--", "true"], "WA-105", 2),
+        (["--kill-after", "-1", "--", "true"], "WA-105", 2),
+        (["--", "/no/such/program"], "WA-106", 127),
+        (["--", "/etc/passwd"], "WA-106", 126),
+    ],
+)
+def test_jobs_that_cannot_be_watched(arguments: list[str], code: str, exit_code: int) -> None:
+    done = watched(*arguments)
+    assert done.returncode == exit_code
+    assert done.stderr.startswith(f"[{code}]")
+
+
+def test_an_incomplete_job_is_named_and_ended() -> None:
+    told = env(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    done = watched("--within", "1", "--kill-after", "1", "--", sys.executable, "-c", JOB, env=told)
+    assert done.returncode == 1
+    assert "[WA-101] at least 2 of 2 ranks (connected: nobody)" in done.stderr
+    assert "[WA-108]" in done.stderr
+
+
+def test_a_rank_without_its_store_is_named() -> None:
+    port = str(free_port())
+    told = env(RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    done = watched("--within", "1", "--kill-after", "1", "--", sys.executable, "-c", JOB, env=told)
+    assert done.returncode == 1
+    assert f"has not reached 127.0.0.1:{port}" in done.stderr
+    assert "[WA-102] rank 1 (" in done.stderr
+
+
+def test_the_end_of_the_parent_ends_the_job() -> None:
+    command = [sys.executable, str(SCRIPT), "--plan", "{}", "--within", "1", "--leash", "--"]
+    job = subprocess.Popen(
+        [*command, "sh", "-c", "echo $$; exec sleep 600"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert job.stdout is not None
+    pid = int(job.stdout.readline())
+    assert job.stdin is not None
+    job.stdin.close()
+    assert job.wait(60) == -signal.SIGTERM
+    job.stdout.close()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_job_that_ignores_the_end_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fullmesh_watch, "GRACE", 0.5)
+    args = fullmesh_watch.parse_arguments(["--within", "1", "--", "x"])
+    job = fullmesh_watch.JobWatch(args, {})
+    stubborn = "trap '' TERM; sleep 600 & echo $!; wait; wait"
+    with subprocess.Popen(["bash", "-c", stubborn], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        fullmesh_watch.end_job(job, process, signal.SIGTERM)
+        assert process.poll() is None
+        time.sleep(0.7)
+        fullmesh_watch.end_job(job, process, signal.SIGKILL)
+        assert process.wait(30) == -signal.SIGKILL
+    assert "State:\tS" not in _status(child)
+
+
+def _status(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return ""
