@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import ansible.module_utils
 import pytest
@@ -34,3 +37,10 @@ def _the_boot_unit_is_not_this_machines(tmp_path_factory: pytest.TempPathFactory
     """A transaction enables a unit of systemd: never that of the machine that runs the tests."""
     folder = str(tmp_path_factory.mktemp("systemd"))
     importlib.import_module("ansible.module_utils.fullmesh.transaction.engine").UNITS = folder
+
+
+@pytest.fixture(autouse=True)
+def _own_environment() -> Iterator[None]:
+    """A program that sets a variable in its own process does not set it for the tests after it."""
+    with mock.patch.dict(os.environ):
+        yield
