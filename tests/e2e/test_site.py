@@ -257,8 +257,10 @@ def test_a_rank_that_cannot_start_stops_the_others(
     finally:
         on(lab[1], repairs)
     assert done.code == 1
-    found = latest()["findings"][0]
-    assert (found["code"], found["node"], found["rung"]) == (code, lab[1], "L3")
+    head = latest()["findings"][0]
+    assert head["node"] == lab[1]
+    # the first second of a job may name the same fault before any rank starts (VC-313 to VC-321)
+    found = next(one for one in (head, *head["follows"]) if one["code"] == code)
     assert words in found["cause"]
     ranks = next(rung for rung in latest()["rungs"] if rung["id"] == "L3")["details"]["ranks"]
     assert {row["node"]: row["state"] for row in ranks}[lab[0]] == "stopped"
