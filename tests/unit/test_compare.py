@@ -148,7 +148,8 @@ def test_any_change_is_among_the_first_candidates_without_a_rule() -> None:
         elif fresh:
             (other if all(one.startswith(ELSEWHERE) for one in fresh) else missed).add(name)
     assert missed == set()
-    assert len(hit) > len(other) > 0
+    assert len(hit) > 50
+    assert other
 
 
 def test_differences_are_shown_with_an_unexplained_finding() -> None:

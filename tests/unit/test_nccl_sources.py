@@ -332,7 +332,7 @@ def test_a_package_manager_refusal_names_the_obstacle(failed: dict[str, Any], sa
         "[NC-108] libnccl2=2.28.9 cannot be installed from /etc/apt/sources.list.d/cuda.list"
     )
     assert said in text
-    assert "Settings of this node that affect these packages: /etc/apt/x pins y. Allow" in text
+    assert "Settings of this node that affect these packages: /etc/apt/x pins y. Fix: Allow" in text
     bare = roles_nccl.explain_nccl_failure(
         failed, ["libnccl2=2.28.9"], {"theirs": "", "in_the_way": []}
     )
