@@ -227,7 +227,7 @@ def _read_gateway(
             Fault(
                 "PL-123",
                 f"{where}: gateway {gateway} is in none of {', '.join(map(str, own)) or 'its networks'}",
-                "A gateway is a neighbour: fix it or the prefix",
+                "Correct the gateway or the prefix: a gateway is a neighbour",
             )
         )
     return str(gateway)

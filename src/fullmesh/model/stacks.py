@@ -244,7 +244,7 @@ def _find_bond_option_faults(
                 Fault(
                     "PL-125",
                     f"{where}: bond {name} {delay} is not a multiple of miimon {beat}",
-                    "The kernel would round it: give a multiple",
+                    "Give a multiple, because the kernel would round it",
                 )
             )
     return faults

@@ -495,7 +495,9 @@ def _find_link_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[
         if link.get("vlan") or link.get("bond"):
             below = _list_lower_interfaces(link, links)
             faults += [
-                Fault("PR-104", f"{host}: no interface {one}", f"The node has: {present}")
+                Fault(
+                    "PR-104", f"{host}: no interface {one}", f"Use one of its interfaces: {present}"
+                )
                 for one in below
                 if not find_interface_name(one, interfaces)
             ]
@@ -526,7 +528,7 @@ def _explain_missing_nic(
     if not wanted:
         found = ", ".join(list_matching_nics(link["pattern"], interfaces)) or "none"
         text = f"rail {link['rail']} needs one interface {link['pattern']}, found {found}"
-    return Fault("PR-104", f"{host}: {text}", f"The node has: {present}")
+    return Fault("PR-104", f"{host}: {text}", f"Use one of its interfaces: {present}")
 
 
 def _list_lower_interfaces(link: PlanLink, links: Sequence[PlanLink]) -> list[str]:
