@@ -164,7 +164,7 @@ def connect_all(addresses: list[str], port: int, end: float) -> dict[str, str]:
 # --- echo requests ------------------------------------------------------------------------------------
 
 
-def checksum(data: bytes) -> int:
+def compute_checksum(data: bytes) -> int:
     """Return the internet checksum (RFC 1071)."""
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     total = (total >> 16) + (total & 0xFFFF)
@@ -177,7 +177,8 @@ def build_echo(family: int, size: int, token: bytes) -> bytes:
     content = token.ljust(size - size % 2, b"f")
     head = struct.pack("!BBHHH", kind, 0, 0, os.getpid() & 0xFFFF, 1)
     return (
-        struct.pack("!BBHHH", kind, 0, checksum(head + content), os.getpid() & 0xFFFF, 1) + content
+        struct.pack("!BBHHH", kind, 0, compute_checksum(head + content), os.getpid() & 0xFFFF, 1)
+        + content
     )
 
 

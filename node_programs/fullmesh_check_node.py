@@ -129,7 +129,9 @@ def check_gpus() -> Iterator[HealthFinding]:
     wanted = parse_decimal(str((find_own_entry() or {}).get("local_ranks"))) or 0
     if len(gpus) < wanted:
         text = f"{len(gpus)} of {wanted} GPUs are on the PCI bus"
-        yield HealthFinding("HC-101", text, "restart the node. If it stays so, check the GPU")
+        yield HealthFinding(
+            "HC-101", text, "restart the node. If that does not help, check the GPU"
+        )
     installed = {
         found.group(1)
         for pattern in LIBRARIES
@@ -153,7 +155,9 @@ def check_gpu_device(here: str) -> Iterator[HealthFinding]:
     name = os.path.basename(here)
     if read_bytes(here + "/config", 4) == GONE:
         text = f"GPU {name} does not answer on the PCI bus"
-        yield HealthFinding("HC-102", text, "restart the node. If it stays so, replace the GPU")
+        yield HealthFinding(
+            "HC-102", text, "restart the node. If that does not help, replace the GPU"
+        )
         return
     above = os.path.dirname(os.path.realpath(here))
     width, most, slot = (

@@ -35,7 +35,7 @@ class Target:
     login: tuple[str, ...]
     address: str
 
-    def run(self, script: str) -> Outcome:
+    def run_script(self, script: str) -> Outcome:
         """Run a shell script on the node. Return its exit code and its output."""
         try:
             done = subprocess.run(
@@ -136,7 +136,7 @@ def ask_ports(_inventory: Path, targets: list[Target]) -> Answer:
         f"{PORTS}]; time.sleep(12)' > /dev/null 2>&1 & sleep 1; kill -0 $!"
     )
     with ThreadPoolExecutor(len(targets)) as pool:
-        served = list(pool.map(lambda one: one.run(serve), targets))
+        served = list(pool.map(lambda one: one.run_script(serve), targets))
     for one, (code, output) in zip(targets, served, strict=True):
         if code:
             return {"node": one.name, "cause": f"port: no server can start: {output.strip()[-80:]}"}
@@ -176,7 +176,7 @@ GPU_FIELDS = "name,driver_version,ecc.errors.uncorrected.volatile.total,persiste
 def ask_nvidia_smi(_inventory: Path, targets: list[Target]) -> Answer:
     """``nvidia-smi`` on each node: errors, and values that differ between nodes or GPUs."""
     script = f"command -v nvidia-smi > /dev/null || exit 0; nvidia-smi --query-gpu={GPU_FIELDS} --format=csv,noheader"
-    seen = [(one, *one.run(script)) for one in targets]
+    seen = [(one, *one.run_script(script)) for one in targets]
     for one, code, output in seen:
         if code:
             return {"node": one.name, "cause": f"nvidia-smi: {output.strip()[-120:]}"}

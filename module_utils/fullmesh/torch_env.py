@@ -396,7 +396,7 @@ def check_torch_import(folder: str, wanted: str, seconds: int) -> TorchVersions:
     except ValueError:
         raise VenvError(
             f"[TR-109] torch cannot be imported (rc {rc}): {format_output_tail(text)}. "
-            "The present environment was kept. Fix: use wheels that fit this machine."
+            "The current environment was kept. Fix: use wheels that fit this machine."
         ) from None
     if wanted and wanted not in (said["torch"], said["torch"].split("+")[0]):
         raise VenvError(
@@ -424,7 +424,7 @@ def check_companion_imports(folder: str, requirements: str, seconds: int) -> Non
         if rc:
             raise VenvError(
                 f"[TR-109] {name} cannot be imported (rc {rc}): {format_output_tail(text)}. "
-                "The present environment was kept. Fix: use a build for this torch."
+                "The current environment was kept. Fix: use a build for this torch."
             )
 
 
@@ -438,7 +438,7 @@ def check_accelerator(said: TorchVersions, wanted: str) -> None:
         found = said[kind] and f"{kind} {said[kind]}"
         raise VenvError(
             f"[TR-113] torch {said['torch']} is built for {found or 'no ' + kind}, but {wanted} was requested. "
-            "The present environment was kept. Fix: correct torch_runtime_index and torch_runtime_requirements."
+            "The current environment was kept. Fix: correct torch_runtime_index and torch_runtime_requirements."
         )
 
 

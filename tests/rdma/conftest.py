@@ -35,9 +35,9 @@ class RdmaAgent:
         """Copy the node's code, and start the process."""
         source = ["tar", "-C", str(ROOT / "module_utils"), "-chf", "-", "fullmesh"]
         packed = subprocess.run(source, capture_output=True, check=True).stdout
-        machine.run(f"mkdir -p {PROGRAM} && tar -C {PROGRAM} -xf -", packed)
+        machine.run_command(f"mkdir -p {PROGRAM} && tar -C {PROGRAM} -xf -", packed)
         program = (Path(__file__).parent / "agent.py").read_bytes()
-        machine.run(f"cat > {PROGRAM}/agent.py", program)
+        machine.run_command(f"cat > {PROGRAM}/agent.py", program)
         command = f"cd / && exec python3 {PROGRAM}/agent.py {PROGRAM}"
         command += f" {machine.name} {machine.rail_address(0)} {TOKEN}"
         self.process = subprocess.Popen(
@@ -70,7 +70,7 @@ class RdmaLab:
     def run(self, *steps: tuple[int, str]) -> None:
         """Run commands on machines 1 or 2."""
         for number, command in steps:
-            self.machines[f"rdma{number}"].run(command)
+            self.machines[f"rdma{number}"].run_command(command)
 
     def ask_all(self, requests: dict[str, dict[str, Any]]) -> dict[str, Any]:
         """Ask several machines at the same time."""
@@ -118,4 +118,4 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RdmaLab]:
         yield RdmaLab(machines)
     finally:
         for machine in machines:
-            machine.stop()
+            machine.stop_machine()

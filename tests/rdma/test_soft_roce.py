@@ -204,7 +204,7 @@ except Exception as error:
 
 def test_too_little_lockable_memory_is_named(lab: RdmaLab) -> None:
     """Root has no such limit, so this try runs as another account."""
-    said = lab.machines["rdma1"].run("python3 -", LOCKED.format(path=PROGRAM).encode())
+    said = lab.machines["rdma1"].run_command("python3 -", LOCKED.format(path=PROGRAM).encode())
     assert said == "mr ENOMEM"
 
 

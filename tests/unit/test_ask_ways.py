@@ -172,7 +172,7 @@ def test_root_needs_no_sudo_and_others_use_it(run: Run) -> None:
     assert "BECOME-SUCCESS" not in command(run, "root")
 
 
-def test_hosts_that_cannot_be_queried_so_are_named_once(run: Run) -> None:
+def test_hosts_that_cannot_be_queried_together_are_named_once(run: Run) -> None:
     assert run.said["ordinary"] == {
         "typed": "it becomes root with a password",
         "password": "ssh logs in with a password",

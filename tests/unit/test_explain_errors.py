@@ -259,7 +259,7 @@ def test_what_a_program_says_about_its_error_is_quoted(advice: str, quoted: bool
     assert (said in verdict_of(f"ERROR the pipe is stuck\n{advice}\n").heads[0].sentence) is quoted
 
 
-def test_a_cause_that_the_job_survived_is_none() -> None:
+def test_an_error_that_the_job_survived_is_not_a_cause() -> None:
     caught = "UserWarning: No CUDA GPUs are available\n"
     assert heads(verdict_of(caught)) == ["LG-521"]
     assert heads(verdict_of(caught + STEP)) == []

@@ -135,7 +135,7 @@ def test_busy_is_said_if_cpu_time_grows(seconds: float, state: str, code: str, w
     (found,) = judge_job(hang_records.changed("late_data", change))
     assert found.code == code
     assert words in found.cause
-    assert f"used {seconds:.0%} of a CPU between two looks" in found.seen
+    assert f"used {seconds:.0%} of a CPU between two queries" in found.seen
 
 
 def test_a_rank_whose_cpu_time_is_not_known_is_not_called_busy() -> None:
@@ -164,7 +164,7 @@ def test_a_rank_that_computes_between_its_system_calls_is_busy() -> None:
         ("read", "file", "D", "HG-105"),
     ],
 )
-def test_a_rank_without_a_python_stack_is_told_by_its_system_call(
+def test_the_system_call_replaces_a_missing_python_stack(
     call: str, kind: str, state: str, code: str
 ) -> None:
     def change(samples: Any) -> None:

@@ -142,7 +142,7 @@ def test_an_environment_file_with_windows_line_ends_is_refused(
     file.write_bytes(b"NNODES=2\r\n")
     done = call(wrapper, "train.py", FULLMESH_ENV=str(file))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"[LA-102] {file} has Windows line ends")
+    assert done.stderr.startswith(f"[LA-102] {file} has Windows line endings")
 
 
 def stand_in(wrapper: Path, text: str) -> None:

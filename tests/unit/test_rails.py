@@ -77,7 +77,7 @@ def on(made: ClusterPlan, host: str) -> dict[str, tuple[str, str]]:
     return {name: (nics[name], held[name]) for name in nics}
 
 
-def test_a_cluster_without_rails_has_no_word_of_them() -> None:
+def test_a_cluster_without_rails_has_no_rail_settings() -> None:
     made = derive()
     assert "rails" not in made
     assert "rail" not in made["nodes"]["a"]["links"][0]
@@ -219,8 +219,8 @@ def test_every_fault_comes_at_once() -> None:
         ({**FIRST, "vlan": 7}, "PL-137", "vlan"),
         ({**FIRST, "name": ""}, "PL-137", "name ''"),
         ({**FIRST, "name": "a b"}, "PL-137", "name 'a b'"),
-        ({**FIRST, "nic": "en s"}, "PL-137", "no name, MAC or pattern"),
-        ({**FIRST, "nic": "a" * 33}, "PL-137", "no name, MAC or pattern"),
+        ({**FIRST, "nic": "en s"}, "PL-137", "not the name, MAC or pattern"),
+        ({**FIRST, "nic": "a" * 33}, "PL-137", "not the name, MAC or pattern"),
         ({**FIRST, "pool": "10.10.0.1/24"}, "PL-137", "host bits"),
         ({**FIRST, "pool": "127.0.0.0/8"}, "PL-137", "no addresses for hosts"),
         ({**FIRST, "mtu": 90}, "PL-123", "mtu '90'"),
@@ -253,7 +253,7 @@ def test_every_fault_comes_at_once() -> None:
         ({"name": "r", "nic": "eth0", "cables": []}, "PL-137", "cables need a pool"),
         ({**RING, "nic": "eth0"}, "PL-137", "cables need a pool"),
         ({**RING, "cables": "all"}, "PL-137", "'all'"),
-        ({**RING, "cables": [{"a": "p0"}]}, "PL-137", "not two ends"),
+        ({**RING, "cables": [{"a": "p0"}]}, "PL-137", "does not have two ends"),
         ({**RING, "cables": [{"a": ["p0", "p2"], "b": "p1"}]}, "PL-137", "different numbers"),
         ({**RING, "cables": [{"a": "p0", "x": "p1"}]}, "PL-138", "'x', which is not in"),
         ({**RING, "cables": RING["cables"][:2]}, "PL-141", "a has cables to b"),
@@ -266,12 +266,12 @@ def test_every_fault_comes_at_once() -> None:
                 "cables": [{"a": "p0", "b": "p1"}, {"b": "p0", "c": "p1"}, {"c": "p0", "a": "p0"}],
             },
             "PL-138",
-            "p0 of a belongs to rail ring/1",
+            "p0 of a already belongs to rail ring/1",
         ),
         (
             {**RING, "cables": [{"a": "eth0", "b": "p1"}, *RING["cables"][1:]]},
             "PL-138",
-            "eth0 of a belongs to a link",
+            "eth0 of a already belongs to a link",
         ),
     ],
 )
@@ -287,7 +287,7 @@ def test_a_bad_rail_has_a_code(given: Any, code: str, word: str) -> None:
     ("first", "second", "code", "word"),
     [
         (FIRST, {**SECOND, "name": "rail0"}, "PL-137", "two rails are called rail0"),
-        (FIRST, {**SECOND, "nic": "ens1"}, "PL-138", "ens1 of a belongs to rail rail0"),
+        (FIRST, {**SECOND, "nic": "ens1"}, "PL-138", "ens1 of a already belongs to rail rail0"),
         (FIRST, {**SECOND, "pool": "10.10.0.0/24"}, "PL-140", "rail0 and rail1 overlap"),
         (FIRST, {**SECOND, "pool": "10.10.0.0/16"}, "PL-140", "rail0 and rail1 overlap"),
         (FIRST, {**shared(2)}, "PL-140", "rail0 and rail2 overlap"),
@@ -327,7 +327,7 @@ def test_a_member_of_a_bond_is_no_rail() -> None:
     given = hosts(FIRST, names="ab")
     for host in given.values():
         host["fullmesh_links"] = [{"bond": {"mode": "802.3ad", "members": ["ens1", "ens3"]}}]
-    with pytest.raises(InvalidInputError, match="ens1 of a belongs to a bond"):
+    with pytest.raises(InvalidInputError, match="ens1 of a already belongs to a bond"):
         plan.derive_plan(given)
 
 

@@ -37,7 +37,7 @@ def test_a_hundred_threads_are_listed_once_each() -> None:
     assert {code for codes in threads.CAUSES.values() for code in codes} <= judge.CAUSES.keys()
 
 
-def test_half_of_them_are_set_aside_and_not_cited() -> None:
+def test_half_of_the_threads_are_set_aside_and_not_cited() -> None:
     held = [one.address for one in ALL if one.held_out]
     assert abs(2 * len(held) - len(ALL)) <= len(ALL) // 50
     sources = " ".join(cause.page.source for cause in judge.CAUSES.values())
@@ -57,7 +57,7 @@ def test_the_half_of_a_thread_is_random() -> None:
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_no_half_scores_below_the_documented_figure(held_out: bool) -> None:
+def test_neither_half_scores_below_the_documented_figures(held_out: bool) -> None:
     answers = threads.score(ALL, held_out=held_out)
     total, right, symptom, wrong, silent, named = told()[held_out]
     assert (total, right + symptom + wrong + silent) == (len(answers), total)

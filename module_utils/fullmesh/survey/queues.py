@@ -214,14 +214,14 @@ class InterfaceQueues:
         """Yield the queues and classes that have an effect."""
         for one in self.queues.values():
             effect = parse_effect(one.kind, b"" if one.kind in ("htb", "hfsc") else one.options)
-            yield from self.describe(one.kind, effect, self.gets_all(one.parent))
+            yield from self.describe_effect(one.kind, effect, self.gets_all(one.parent))
         for one in self.classes.values():
             name = f"{one.kind} class {one.handle >> 16:x}:{one.handle & MINOR:x}"
             if one.kind in ("htb", "hfsc"):
                 effect = parse_effect(one.kind, one.options)
-                yield from self.describe(name, effect, self.gets_all(one.handle))
+                yield from self.describe_effect(name, effect, self.gets_all(one.handle))
 
-    def describe(self, what: str, effect: QueueEffect, every: bool) -> Iterator[ShapedQueue]:
+    def describe_effect(self, what: str, effect: QueueEffect, every: bool) -> Iterator[ShapedQueue]:
         """Yield the record of an effect, if there is one."""
         if any(effect):
             yield {

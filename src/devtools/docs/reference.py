@@ -16,7 +16,7 @@ COMMENT = re.compile(r"^# (fullmesh_\w+):[^#\n]*#\s*(.+)$", re.MULTILINE)
 # Those that inventory/prod shows at work, or that the command line sets.
 SAID = {
     "fullmesh_address": "the node's cluster address with its prefix, `10.0.0.1/24`, or a list, the primary one first",
-    "fullmesh_interface": "the card that gets it, by name or MAC; empty: the one that has it now",
+    "fullmesh_interface": "the interface that gets it, by name or MAC. Empty: the one that has it now",
     "fullmesh_links": "several cards, VLANs, bonds, gateways and name servers ([links](../docs/links.md))",
     "fullmesh_local_ranks": "ranks that a job starts on the node; auto: one for each NVIDIA GPU, else one",
     "fullmesh_node_rank": "the node's rank; unset: its place in the inventory",

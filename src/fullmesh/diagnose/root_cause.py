@@ -67,17 +67,17 @@ def list_folded_causes(finding: Finding) -> Iterator[str]:
         yield from list_folded_causes(one)
 
 
-def name_root_cause(rung: CheckOutcome, found: Sequence[Finding]) -> CheckOutcome:
+def name_root_cause(check: CheckOutcome, found: Sequence[Finding]) -> CheckOutcome:
     """Give a failed check the root cause as its reason. A check that passed fails if the root cause is its own."""
     errors = [one for one in found if one.severity == ERROR]
-    if rung.status == PASSED:
-        reason = next((one.cause for one in errors if one.rung == rung.id), "")
-        return replace(rung, status=FAILED, reason=reason) if reason else rung
-    if rung.status != FAILED:
-        return rung
-    own = [one for one in errors if one.rung == rung.id]
-    heads = [one for one in errors if rung.reason in list_folded_causes(one)]
-    return replace(rung, reason=next((one.cause for one in (*heads, *own)), rung.reason))
+    if check.status == PASSED:
+        reason = next((one.cause for one in errors if one.rung == check.id), "")
+        return replace(check, status=FAILED, reason=reason) if reason else check
+    if check.status != FAILED:
+        return check
+    own = [one for one in errors if one.rung == check.id]
+    heads = [one for one in errors if check.reason in list_folded_causes(one)]
+    return replace(check, reason=next((one.cause for one in (*heads, *own)), check.reason))
 
 
 def build_result(seen: ClusterObservations, run: build.VerificationRun) -> Result:
@@ -86,7 +86,7 @@ def build_result(seen: ClusterObservations, run: build.VerificationRun) -> Resul
     Raises:
         ValueError: the result does not follow its own schema, which is a defect of Fullmesh.
     """
-    rungs, found = ladder.judge_all_checks(seen, run.why_not_outside)
+    checks, found = ladder.judge_all_checks(seen, run.why_not_outside)
     found = add_root_causes(seen, found)
-    rungs = [name_root_cause(rung, found) for rung in rungs]
-    return build.validate_result(build.assemble_result(seen, run, rungs, found))
+    checks = [name_root_cause(check, found) for check in checks]
+    return build.validate_result(build.assemble_result(seen, run, checks, found))

@@ -211,7 +211,7 @@ def decode_log(chunks: Iterator[bytes], log: Log | None = None) -> Iterator[str]
 
 
 def normalize_log_text(text: str) -> str:
-    """Colours, Windows' line ends and the wrapping of journald and container runtimes are removed.
+    """Colours, Windows' line endings and the wrapping of journald and container runtimes are removed.
 
     A progress bar's carriage return ends a line, too.
     """

@@ -88,7 +88,7 @@ def read_rails(
     pools: dict[str, addresses.Network] = {}
     for at, entry in enumerate(value):
         found = RailReader(f"{SETTING}: rail {at}", links, faults)
-        segments += found.read(entry)
+        segments += found.read_entry(entry)
         if found.pool is not None:
             pools[found.name] = found.pool
     names = Counter(one["name"] for one in value if isinstance(one, Mapping) and "name" in one)
@@ -121,21 +121,23 @@ class RailReader:
         self.pool: addresses.Network | None = None
         self.mtu = 0
 
-    def refuse(self, code: str, text: str, step: str) -> None:
+    def add_fault(self, code: str, text: str, step: str) -> None:
         """Add a fault of this rail."""
         self.faults.append(Fault(code, f"{self.where}: {text}", step))
 
-    def read(self, entry: Any) -> list[RailSegment]:
+    def read_entry(self, entry: Any) -> list[RailSegment]:
         """Read the entry. Return its networks, [] if it cannot be read."""
         if not isinstance(entry, Mapping) or not entry.keys() <= FIELDS:
             seen = sorted(map(str, entry.keys() - FIELDS)) if isinstance(entry, Mapping) else entry
             known = f"Known: {', '.join(sorted(FIELDS))}"
-            self.refuse("PL-137", f"cannot read {seen!r}", known)
+            self.add_fault("PL-137", f"cannot read {seen!r}", known)
             return []
         before = len(self.faults)
         self.name = str(entry.get("name") or "")
         if not NAME.match(self.name):
-            self.refuse("PL-137", f"name {self.name!r} is unusable", "Use letters, digits, - and _")
+            self.add_fault(
+                "PL-137", f"name {self.name!r} is unusable", "Use letters, digits, - and _"
+            )
         else:
             self.where = f"{SETTING}: {self.name}"
         self.mtu = read_mtu(self.where, entry.get("mtu", 0), self.faults)
@@ -152,7 +154,7 @@ class RailReader:
                 raise ValueError(f"{pool} has no addresses for hosts")
             self.pool = pool
         except ValueError as error:
-            self.refuse("PL-137", f"pool: {error}", "Write a network, such as 10.10.0.0/24")
+            self.add_fault("PL-137", f"pool: {error}", "Write a network, such as 10.10.0.0/24")
 
     def read_nic(self, host: str, value: Any) -> str:
         """Read a NIC: a name, a MAC or a pattern."""
@@ -161,9 +163,9 @@ class RailReader:
             return text.lower()
         if node_values.INTERFACE_NAME.match(text) or PATTERN.match(text):
             return text
-        self.refuse(
+        self.add_fault(
             "PL-137",
-            f"{host}: {text!r} is no name, MAC or pattern of a NIC",
+            f"{host}: {text!r} is not the name, MAC or pattern of a NIC",
             "See `ip -br link` on the node",
         )
         return ""
@@ -178,7 +180,7 @@ class RailReader:
         for host in self.links:
             if not nics.get(host):
                 step = "Give nic one name for all nodes, or one for each: {NODE: NIC}"
-                self.refuse("PL-138", f"{host} has no NIC", step)
+                self.add_fault("PL-138", f"{host} has no NIC", step)
         named = {host: self.read_nic(host, nics[host]) for host in self.links if nics.get(host)}
         held = {}
         for host, one in named.items():
@@ -187,7 +189,7 @@ class RailReader:
                 held[host] = link.addresses[0]
         given = self.read_addresses(entry.get("addresses"), [h for h in named if h not in held])
         if held and (self.pool is not None or entry.get("addresses") is not None):
-            self.refuse(
+            self.add_fault(
                 "PL-137",
                 f"{', '.join(held)}: the NIC already has the address of a link",
                 "Remove pool and addresses of this rail, or name another NIC",
@@ -195,7 +197,7 @@ class RailReader:
         segment = RailSegment(self.name, self.name, named, given, held, self.mtu)
         networks = segment.list_networks()
         if len(networks) > 1:
-            self.refuse(
+            self.add_fault(
                 "PL-137",
                 f"its addresses are in {' and '.join(map(str, networks))}",
                 "Give all nodes of a rail one network",
@@ -206,7 +208,7 @@ class RailReader:
         """Refuse names of nodes that the inventory does not have."""
         for host in hosts:
             if host not in self.links:
-                self.refuse(
+                self.add_fault(
                     "PL-138",
                     f"{key} names {host!r}, which is not in torch_nodes",
                     f"Name one of: {', '.join(self.links)}",
@@ -218,7 +220,7 @@ class RailReader:
             return self.derive_addresses(hosts)
         if self.pool is not None or not isinstance(value, Mapping):
             step = "Give either pool, or addresses: {NODE: 10.10.0.11/24}"
-            self.refuse("PL-137", f"addresses is {value!r}", step)
+            self.add_fault("PL-137", f"addresses is {value!r}", step)
             return {}
         self.refuse_unknown_hosts("addresses", value)
         found = {}
@@ -226,9 +228,11 @@ class RailReader:
             try:
                 found[host] = addresses.parse_prefixed_address(value[host])
             except KeyError:
-                self.refuse("PL-138", f"{host} has no address", "Add it to addresses, or give pool")
+                self.add_fault(
+                    "PL-138", f"{host} has no address", "Add it to addresses, or give pool"
+                )
             except ValueError as error:
-                self.refuse("PL-104", f"{host}: {error}", "Write it like 10.10.0.11/24")
+                self.add_fault("PL-104", f"{host}: {error}", "Write it like 10.10.0.11/24")
         return found
 
     def derive_addresses(self, hosts: Sequence[str]) -> dict[str, addresses.Interface]:
@@ -236,7 +240,7 @@ class RailReader:
         if self.pool is None:
             if hosts:
                 step = "Give the rail a pool, such as 10.10.0.0/24, or addresses for each node"
-                self.refuse("PL-138", f"{', '.join(hosts)} has no address", step)
+                self.add_fault("PL-138", f"{', '.join(hosts)} has no address", step)
             return {}
         found = {}
         for host in hosts:
@@ -248,7 +252,9 @@ class RailReader:
                 found[host] = pick_pool_address(self.pool, place)
             except ValueError as error:
                 step = "Use a larger pool, or give addresses for each node"
-                self.refuse("PL-139", f"{host}: {error} (its cluster address is {primary})", step)
+                self.add_fault(
+                    "PL-139", f"{host}: {error} (its cluster address is {primary})", step
+                )
         return found
 
     # -- cables between pairs of nodes
@@ -258,7 +264,7 @@ class RailReader:
         pool = self.pool
         if "nic" in entry or "addresses" in entry or pool is None:
             step = "Give a rail with cables a pool, and name the NICs in the cables"
-            self.refuse("PL-137", "cables need a pool, and have no nic or addresses", step)
+            self.add_fault("PL-137", "cables need a pool, and have no nic or addresses", step)
             return []
         value = entry["cables"]
         pairs = [self.read_cable(one) for one in (value if isinstance(value, list) else [value])]
@@ -286,7 +292,7 @@ class RailReader:
         """Read a cable: both nodes with their NICs, as many at each end. Return {} if it is malformed."""
         step = "Write {NODE1: NIC, NODE2: NIC}, or a list of NICs if a port has twins"
         if not isinstance(value, Mapping) or len(value) != ENDS:
-            self.refuse("PL-137", f"cable {value!r} has not two ends", step)
+            self.add_fault("PL-137", f"cable {value!r} does not have two ends", step)
             return {}
         self.refuse_unknown_hosts("a cable", value)
         found = {
@@ -297,7 +303,9 @@ class RailReader:
             for host, nics in value.items()
         }
         if len({len(nics) for nics in found.values()}) > 1 or not all(found.values()):
-            self.refuse("PL-137", f"cable {value!r} has ends with different numbers of NICs", step)
+            self.add_fault(
+                "PL-137", f"cable {value!r} has ends with different numbers of NICs", step
+            )
             return {}
         return found
 
@@ -306,7 +314,7 @@ class RailReader:
         length = pool.max_prefixlen - 2
         room = 2 ** (length - pool.prefixlen) if length >= pool.prefixlen else 0
         if room < count:
-            self.refuse(
+            self.add_fault(
                 "PL-139",
                 f"{pool} has room for {room} networks, but the cables need {count}",
                 f"Use a pool with a prefix of at most /{length - (count - 1).bit_length()}",
@@ -334,7 +342,7 @@ class RailReader:
             what = [f"{', '.join(reached)} form a ring without the other nodes"]
         if what:
             step = "Each node needs cables to two others, so that all form one ring, or to every other node"
-            self.refuse("PL-141", "; ".join(what), step)
+            self.add_fault("PL-141", "; ".join(what), step)
 
 
 def walk_cables(beside: Mapping[str, set[str]]) -> list[str]:
@@ -420,7 +428,7 @@ def explain_used_nic(host: str, nic: str, rail: str, other: str) -> Fault:
     """Explain that two rails, or a rail and a link, use one NIC."""
     return Fault(
         "PL-138",
-        f"{SETTING}: {rail}: {nic} of {host} belongs to {other} already",
+        f"{SETTING}: {rail}: {nic} of {host} already belongs to {other}",
         "Name another NIC. A rail needs one of its own on each node",
     )
 

@@ -217,7 +217,7 @@ def _build_rail_settings(interfaces: Sequence[str]) -> list[KernelSetting]:
         (
             "rp_filter",
             2,
-            "Loose: packets between two rails may come by the other NIC. The kernel drops them with 1.",
+            "Loose: packets between two rails may arrive on the other NIC. With 1, the kernel drops them.",
         ),
     )
     # in a name with dots (a VLAN), sysctl(8) writes them as slashes

@@ -51,18 +51,18 @@ def list_schema_words() -> frozenset[str]:
     """List the names of the keys of result.json, which no host's name may replace."""
     found: set[str] = set()
 
-    def walk(value: object) -> None:
+    def collect_names(value: object) -> None:
         if isinstance(value, dict):
             properties = value.get("properties")
             if isinstance(properties, dict):
                 found.update(properties)
             for one in value.values():
-                walk(one)
+                collect_names(one)
         elif isinstance(value, list):
             for one in value:
-                walk(one)
+                collect_names(one)
 
-    walk(build_result_schema())
+    collect_names(build_result_schema())
     return frozenset(one.lower() for one in found)
 
 

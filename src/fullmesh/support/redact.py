@@ -151,7 +151,7 @@ class Redactor:
             return
         if len(text) < LONGEST_BASE64:
             self._learned.add(text)
-        text = normalize(text)
+        text = normalize_text(text)
         remove_secrets(text, self.learn_secret)
         if self.keep_names:
             return
@@ -269,7 +269,7 @@ class Redactor:
 
     # ---- choose
 
-    def choose(self, occurs: Callable[[str], bool]) -> None:
+    def choose_stand_ins(self, occurs: Callable[[str], bool]) -> None:
         """Choose the stand-ins, once all originals are known.
 
         Args:
@@ -328,12 +328,12 @@ class Redactor:
         small = len(text) <= 256  # noqa: PLR2004 (characters: longer texts seldom repeat)
         if small and text in self._cache:
             return self._cache[text]
-        new = self._redact(normalize(text), depth)
+        new = self._redact_text(normalize_text(text), depth)
         if small:
             self._cache[text] = new
         return new
 
-    def _redact(self, text: str, depth: int) -> str:
+    def _redact_text(self, text: str, depth: int) -> str:
         text = remove_secrets(text, lambda _one: None)
         for secret in self._list_long_secrets():
             if secret in text:
@@ -370,7 +370,7 @@ class Redactor:
         if found is None:
             return token
         new = self.redact_text(found[0], depth + 1)
-        if new == normalize(found[0]):
+        if new == normalize_text(found[0]):
             return token
         data = new.encode()
         return data.hex() if found[1] == "hex" else base64.b64encode(data).decode()
@@ -509,7 +509,7 @@ def inherit_name(key: str, name: str) -> str:
     return key if is_secret_name(key) else name
 
 
-def normalize(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Remove colours, and write escaped letters as letters."""
     if "\x1b" in text:
         text = ANSI.sub("", text)

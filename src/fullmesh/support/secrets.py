@@ -86,22 +86,22 @@ def strip_quotes(value: str) -> str:
 def remove_secrets(text: str, learn: Callable[[str], None]) -> str:
     """Replace each secret by a mark, and pass on those that may also occur elsewhere."""
 
-    def keep(value: str) -> None:
+    def learn_value(value: str) -> None:
         if len(value) >= LEAST_LEARNED and value != REMOVED:
             learn(value)
 
     def take_whole(found: re.Match[str]) -> str:
-        keep(found[0])
+        learn_value(found[0])
         return REMOVED
 
     def take_authorization(found: re.Match[str]) -> str:
         if not re.search(r"[\d=+/]|[a-z][A-Z]", found[3]):
             return found[0]  # "basic knowledge"
-        keep(found[3])
+        learn_value(found[3])
         return f"{found[1]}{found[2]}{REMOVED}"
 
     def take_userinfo(found: re.Match[str]) -> str:
-        keep(found[0].partition(":")[2])
+        learn_value(found[0].partition(":")[2])
         return REMOVED
 
     def take_setting(found: re.Match[str]) -> str:
@@ -110,7 +110,7 @@ def remove_secrets(text: str, learn: Callable[[str], None]) -> str:
         is_sentence = not sign.strip() and not key.startswith("--")  # "the token is"
         if is_sentence or not is_secret_name(key) or is_harmless_value(key, inner):
             return found[0]
-        keep(inner)
+        learn_value(inner)
         quote = value[: len(value) - len(value.lstrip("\\\"'"))] if inner != value else ""
         return f"{key}{sign}{quote}{REMOVED}{quote}"
 
@@ -119,7 +119,7 @@ def remove_secrets(text: str, learn: Callable[[str], None]) -> str:
     text = USERINFO.sub(take_userinfo, text)
     text = AUTHORIZATION.sub(take_authorization, text)
     if HINT.search(text):
-        text = replace_blocks(text, keep)
+        text = replace_blocks(text, learn_value)
         text = replace_settings(text, take_setting)
     return text
 

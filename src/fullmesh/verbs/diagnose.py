@@ -51,7 +51,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "--no-job",
         action="store_true",
-        help="do not start a login of the account of jobs",
+        help="do not test a login of the account that runs jobs",
     )
     options.add_playbook_options(parser, (*options.CONNECT, *options.RUN))
     parser.set_defaults(func=run_diagnose)

@@ -34,7 +34,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = add_verb(
         verbs,
         "support-bundle",
-        "It replaces names, addresses, serial numbers and paths of users by stand-ins, and removes secrets.",
+        "It replaces names, addresses, serial numbers and paths of users with stand-ins, and removes secrets.",
     )
     parser.add_argument("log", nargs="*", help="logs of a failed job to add")
     parser.add_argument(

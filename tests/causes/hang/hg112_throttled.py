@@ -11,7 +11,7 @@ LAB_JOBS = {
         "HG-112",
         (1,),
         "gets no more than 0.1 CPUs from its cgroup at /srv/jobs/train.py:",
-        "of the periods between two looks",
+        "of the periods between two queries",
     ),
 }
 JOB_FAULTS = (

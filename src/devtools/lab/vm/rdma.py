@@ -114,7 +114,7 @@ class RdmaMachine:
         """Return the argv of a shell command on the machine, as root."""
         return ["ssh", "-F", str(self.folder / "ssh_config"), self.address, command]
 
-    def run(self, command: str, stdin: bytes = b"", check: bool = True) -> str:
+    def run_command(self, command: str, stdin: bytes = b"", check: bool = True) -> str:
         """Run a shell command as root, and return its output.
 
         Raises:
@@ -131,20 +131,20 @@ class RdmaMachine:
             raise StepError(f"{self.name}: {command}: {done.stderr.decode(errors='replace')}")
         return done.stdout.decode(errors="replace").strip()
 
-    def wait(self) -> None:
+    def wait_for_ssh(self) -> None:
         """Wait until ssh answers.
 
         Raises:
             StepError: it does not, with the last lines of the console.
         """
         ends = time.monotonic() + BOOT_SECONDS
-        while self.run("echo ready", check=False) != "ready":
+        while self.run_command("echo ready", check=False) != "ready":
             if time.monotonic() > ends:
                 words = last_lines(self.folder / f"{self.name}.console")
                 raise StepError("\n".join([f"{self.name} does not boot", *words]))
             time.sleep(1)
 
-    def stop(self) -> None:
+    def stop_machine(self) -> None:
         """End the machine."""
         file = self.folder / f"{self.name}.pid"
         if file.exists() and must(["ps", "-o", "args=", "-p", file.read_text().strip()]):
@@ -171,6 +171,6 @@ def start_machines(paths: Paths, folder: Path) -> list[RdmaMachine]:
     for machine in machines:
         must(machine.build_command(image))
     for machine in machines:
-        machine.wait()
+        machine.wait_for_ssh()
     say(f"two machines with soft-RoCE are up after {time.monotonic() - begun:.1f} s")
     return machines

@@ -73,7 +73,7 @@ def rule_nccl_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
 
 
 def can_reach_peers(evidence: ClusterEvidence, name: str, card: Nic) -> bool:
-    """Return whether every other node has an address in a network of the card, and it is not a bridge of containers."""
+    """Return whether every other node has an address in an interface's network, and it is no bridge of containers."""
     if card["name"].startswith(UNREACHED):
         return False
     for text in card["addresses"]:
@@ -94,7 +94,7 @@ def can_reach_peers(evidence: ClusterEvidence, name: str, card: Nic) -> bool:
 
 
 def is_in_network(address: str, network: Any) -> bool:
-    """Return whether an address lies in a network."""
+    """Return whether an address is in a network."""
     try:
         return ipaddress.ip_address(address.split("%", maxsplit=1)[0]) in network
     except ValueError:

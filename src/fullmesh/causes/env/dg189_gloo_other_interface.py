@@ -82,6 +82,6 @@ CAUSE = Cause(
             "GLOO_SOCKET_IFNAME=eth0 in /etc/environment, the management network",
             severity=WARNING,
         ),
-        CauseCase("gloo-unreachable", "GLOO_SOCKET_IFNAME=storage0 with an own network"),
+        CauseCase("gloo-unreachable", "GLOO_SOCKET_IFNAME=storage0, which has its own network"),
     ),
 )

@@ -25,7 +25,7 @@ def rule_unique_macs(evidence: ClusterEvidence) -> Iterator[Finding]:
     held = {name: card["mac"] for name, card in cards.items() if card}
     for value, names in group_equal_values(held).items():
         if not value.strip("0:"):
-            continue  # cards without one: loopback, tunnels
+            continue  # interfaces without one: loopback, tunnels
         yield Finding(
             "DG-259",
             "L2",

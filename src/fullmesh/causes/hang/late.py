@@ -120,7 +120,7 @@ def _check_cpu_time(job: ObservedJob, rank: int, kind: ActivityKind) -> Activity
 
 
 def _describe_activity(job: ObservedJob, rank: int) -> str:
-    """Describe a rank that does not wait. Its CPU time is known from two looks, and not in dumps."""
+    """Describe a rank that does not wait. Its CPU time is known from two queries, but not from dumps."""
     doing = job.now.doing(rank)
     if doing.kind in ALSO and doing.call:
         return f"in {doing.call}"
@@ -199,7 +199,7 @@ def _describe_progress(
         parts.append(f"system call {known['call']}: {known['text']}")
     share = job.get_cpu_share(rank, "thread_cpu")
     if share is not None:
-        parts.append(f"used {share:.0%} of a CPU between two looks")
+        parts.append(f"used {share:.0%} of a CPU between two queries")
     kernel = job.now.ranks[rank].get("kernel", [])
     parts += [f"the kernel: {one['text']}" for one in kernel if one["kind"] == "hung"][-1:]
     parts += describe_gpu_load(job, rank) + describe_ras_state(job, rank)
@@ -207,7 +207,7 @@ def _describe_progress(
         swapped = job.now.ranks[rank]["paging"]["swapped"] >> 20
         parts.append(f"{swapped} MiB in swap, {job.paged_in(rank):.0f} pages a second from a disk")
     if is_throttled(job, rank):
-        parts.append(f"held back in {job.held_back(rank):.0%} of the periods between two looks")
+        parts.append(f"held back in {job.held_back(rank):.0%} of the periods between two queries")
     if doing.kind is ActivityKind.LOCK:
         told = [
             f"thread {thread['name']} is at {place}"

@@ -64,7 +64,7 @@ class ActivityKind(StrEnum):
     PASSING = "passing"
     COLLECTIVE = "collective"
     RUNNING = "running"
-    THROTTLED = "throttled"  # seen from two looks only, as is the next one
+    THROTTLED = "throttled"  # known from two queries only, like the next one
     SWAPPING = "swapping"
 
 

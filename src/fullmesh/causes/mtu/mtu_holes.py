@@ -33,7 +33,7 @@ def find_mtu_holes(evidence: ClusterEvidence) -> set[tuple[str, str]]:
 def is_dropped_by_rule(evidence: ClusterEvidence, source: str, target: str) -> bool:
     """Return whether a rule of one of its nodes makes a link lose small packets as well, so that size does not matter.
 
-    Seen with a rule that lets three packets a second pass. The shut ports of such a link name the rule.
+    Seen with a rule that lets three packets a second pass. The blocked ports of such a link name the rule.
     """
     first = any(
         r["verdict"] == "dropped"

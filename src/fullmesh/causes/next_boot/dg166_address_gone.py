@@ -51,6 +51,8 @@ CAUSE = Cause(
     severity=WARNING,
     weight=70,
     cases=(
-        CauseCase("boot-address", "the address taken out of the owner's file, not off the card"),
+        CauseCase(
+            "boot-address", "the address is removed from the owner's file, not from the interface"
+        ),
     ),
 )

@@ -21,7 +21,7 @@ from fullmesh.causes.next_boot.kept_state import get_next_boot, make_boot_warnin
 from fullmesh.observed.next_boot import KeptKernel
 from fullmesh.result.findings import WARNING, Finding, join_names
 
-# Arguments of the kernel that jobs feel: names of cards, address families, IOMMU and PCI, SELinux, memory, the driver.
+# Arguments of the kernel that affect jobs: interface names, address families, IOMMU and PCI, SELinux, memory, drivers.
 ARGUMENTS = (
     "net.ifnames=", "biosdevname=", "ipv6.disable=", "iommu", "intel_iommu=", "amd_iommu=", "pci=", "pcie_",
     "selinux=", "enforcing=", "hugepage", "default_hugepagesz=", "transparent_hugepage=", "numa", "isolcpus=",

@@ -54,7 +54,7 @@ def make_rate_finding(
     fault = describe_interface_fault(evidence, node)
     words = {
         "all": f"every link is slow: at best {best:.0f} Mbit/s",
-        "node": f"{node} sends and receives at most {best:.0f} Mbit/s with every peer: its card, cable or switch"
+        "node": f"{node} sends and receives at most {best:.0f} Mbit/s with every peer: its NIC, cable or switch"
         f" port{fault}",
         "out": f"{node} sends at most {best:.0f} Mbit/s to every peer{fault}",
         "in": f"{node} receives at most {best:.0f} Mbit/s from every peer{fault}",

@@ -45,5 +45,5 @@ CAUSE = Cause(
     needs=("interfaces",),
     weight=1035,
     explains=(Explains(("DG-138", "DG-139", "VC-209"), has_root_node),),
-    cases=(CauseCase("half-duplex", "a card says that it runs at half duplex", by=RECORDED),),
+    cases=(CauseCase("half-duplex", "an interface runs at half duplex", by=RECORDED),),
 )

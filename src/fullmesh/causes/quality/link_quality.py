@@ -23,7 +23,7 @@ HURT_LEAST, OFTEN_LEAST, HURT_SHARE = 2, 3, 0.2
 SLOW_MBIT = 100.0  # no cluster network is slower than this (Gloo transfers 12 MB/s)
 
 
-SLOW_SHARE = 0.1  # of the card's speed, or of the other links' median
+SLOW_SHARE = 0.1  # of the interface's speed, or of the other links' median
 
 
 def count_lossy_connections(evidence: ClusterEvidence, source: str, target: str) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """A variable of jobs has a value that its file does not seem to set
 
-A file with Windows line ends sets values that end with a carriage return. Blanks and quotes that a
+A file with Windows line endings sets values that end with a carriage return. Blanks and quotes that a
 reader keeps are part of the value, too. Programs reject such a number, or look for an interface of
 that name. If a shell cannot read `/etc/fullmesh/env` at all, the launcher ends.
 
@@ -19,5 +19,5 @@ CAUSE = Cause(
     "VC-315",
     __doc__,
     weight=280,
-    cases=(CauseCase("job-env-crlf", "/etc/fullmesh/env with Windows line ends"),),
+    cases=(CauseCase("job-env-crlf", "/etc/fullmesh/env with Windows line endings"),),
 )

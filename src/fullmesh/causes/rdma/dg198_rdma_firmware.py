@@ -36,7 +36,7 @@ def rule_rdma_firmware(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-198",
             "L1",
-            f"the NICs {board} of {join_names(odd)} have other firmware than those of the other nodes",
+            f"the NICs {board} of {join_names(odd)} have different firmware than those of the other nodes",
             node=odd[0],
             peer=join_names([name for name in held if name not in odd]),
             seen=join_names(sorted({held[name] for name in odd})),

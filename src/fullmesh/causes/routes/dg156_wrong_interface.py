@@ -90,7 +90,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "astray",
-            "ip rule from the node's own address to a table whose route leaves over another card",
+            "ip rule from the node's own address to a table whose route leaves over another interface",
             fields=LINK,
         ),
         CauseCase(
