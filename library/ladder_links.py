@@ -135,7 +135,7 @@ ways:
 rdma:
   description: >-
     C(pairs), one record per pair of O(rdma), each with C(own) and C(peer), the outcome at both ends (C(step), C(error),
-    C(count)), C(mtu), C(peer_mtu), C(small_us) and C(large_us). C(counters), the error counters that grew meanwhile.
+    C(count)), C(mtu) and C(peer_mtu). C(counters), the error counters that grew meanwhile.
   type: dict
   returned: when O(rdma) was given
 bandwidth:

@@ -75,6 +75,14 @@ def close_descriptors_except(keep: Iterable[int]) -> None:
                 os.close(number)
 
 
+def drop_descriptors_except(keep: Iterable[int]) -> None:
+    """Point the standard streams at /dev/null, and close every other descriptor except *keep*."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    close_descriptors_except(keep)
+
+
 def run_detached(work: Callable[[], None], keep: Iterable[int] = ()) -> None:
     """Run *work* in a grandchild without terminal, pipes or parent. Returns at once."""
     sys.stdout.flush()
@@ -88,10 +96,7 @@ def run_detached(work: Callable[[], None], keep: Iterable[int] = ()) -> None:
         if os.fork():
             os._exit(0)
         os.chdir("/")
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        close_descriptors_except(keep)
+        drop_descriptors_except(keep)
         for number in (signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
         work()

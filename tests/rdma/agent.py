@@ -14,7 +14,7 @@ from fullmesh.probe import rdma
 from fullmesh.probe.listeners import start_listeners
 from fullmesh.survey import filters, job, net
 
-rdma.SILENT_SECONDS, rdma.SECONDS, rdma.BUDGET = 20.0, 90.0, 60.0
+rdma.SILENT_SECONDS, rdma.SECONDS, rdma.LEAST = 20.0, 90.0, 30.0
 NODE, ADDRESS, TOKEN = sys.argv[2:]
 
 
@@ -55,13 +55,8 @@ def answer(request: dict[str, list[object]]) -> object:
     """Answer a request."""
     if "targets" not in request:
         return survey()
-    targets = request["targets"]
-    before = rdma.read_counters(targets)
-    pairs = rdma.try_pairs(
-        targets, {"node": NODE, "address": ADDRESS, "token": TOKEN, "payload": 0}
-    )
-    grown = {key: now - before.get(key, now) for key, now in rdma.read_counters(targets).items()}
-    return {"pairs": pairs, "counters": {key: count for key, count in grown.items() if count > 0}}
+    me = {"node": NODE, "address": ADDRESS, "token": TOKEN, "payload": 0}
+    return rdma.probe_rdma(request["targets"], me)
 
 
 def write(value: object) -> None:

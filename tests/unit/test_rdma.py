@@ -5,10 +5,14 @@ The machines with soft-RoCE (tests/rdma) show the same with a real library, kern
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,10 +21,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.module_utils.fullmesh.probe import rdma, verbs
+from ansible.module_utils.fullmesh.probe import listeners, rdma, verbs
 from ansible.module_utils.fullmesh.probe.listeners import ListenerServer
 from ansible.module_utils.fullmesh.probe.verbs import VerbsError
 from ansible.module_utils.fullmesh.survey import job
+from causes.rdma import make_port
+
+from fullmesh.settings import ROOT
+from fullmesh.verify import rdma_pairs
 
 TOKEN = "0f" * 16
 GID = "0000:0000:0000:0000:0000:ffff:0a51:000b"
@@ -111,7 +119,9 @@ class StandIn:
         if self.sent == self.at + 1:
             if self.fault == "crash":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if self.fault == "hang":
+            if self.fault == "stuck":  # as in a call that the kernel does not interrupt
+                signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            if self.fault in ("hang", "stuck"):
                 time.sleep(60)
             if self.fault == "lost":
                 raise VerbsError("send", verbs.RETRIES_EXCEEDED)
@@ -122,6 +132,8 @@ class StandIn:
 
     def receive_message(self, deadline: float) -> bytes:
         """Wait for a message as the library does."""
+        if self.fault == "hang-late":
+            time.sleep(60)
         self.listener.settimeout(0.02)
         while True:
             try:
@@ -145,14 +157,15 @@ def peer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
     monkeypatch.setattr(
         rdma, "make_connection", lambda device, port, gid: (StandIn(device, port, 1 << 20), 1)
     )
-    monkeypatch.setattr(rdma, "SECONDS", 3.0)
+    monkeypatch.setattr(rdma, "SECONDS", 4.0)
+    monkeypatch.setattr(rdma, "LEAST", 2.0)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     control = socket.socket(socket.AF_UNIX)
     control.bind(str(tmp_path / "control"))
     control.listen(1)
     spec: Any = {"token": TOKEN, "node": "b", "lifetime": 60.0, "leased": False, "peers": []}
-    server = ListenerServer(spec, [listener], control)
+    server = ListenerServer(spec, [listener], control, rdma.ExchangeServers(TOKEN))
     thread = threading.Thread(target=server.serve)
     thread.start()
     yield int(listener.getsockname()[1])
@@ -181,8 +194,6 @@ def test_all_messages_arrive_in_both_directions(peer: int) -> None:
     (said,) = run_tries(make_target(peer))
     assert said["own"] == said["peer"] == {"step": "", "error": "", "count": len(rdma.SIZES)}
     assert (said["mtu"], said["peer_mtu"]) == (4096, 4096)
-    assert said["small_us"] > 0
-    assert said["large_us"] > 0
 
 
 @pytest.mark.parametrize(
@@ -199,7 +210,13 @@ def test_all_messages_arrive_in_both_directions(peer: int) -> None:
         (("wrong@0", "good"), ("receive", "", 0), ("data", "message 1 of 64 bytes", 1)),
         (("good", "wrong@8"), ("data", "message 9 of 1048576 bytes", 9), ("receive", "", 9)),
         (("crash@0", "good"), ("crashed", "SIGKILL", 0), ("", "", 0)),
-        (("hang@0", "good"), ("deadline", "SIGALRM", 0), ("", "", 0)),
+        (("hang@0", "good"), ("hung", "SIGALRM", 0), ("", "", 0)),
+        (("stuck@0", "good"), ("hung", "SIGKILL", 0), ("", "", 0)),
+        (
+            ("lost@0", "hang-late@0"),
+            ("send", "IBV_WC_RETRY_EXC_ERR", 0),
+            ("exchange", "ETIMEDOUT", 0),
+        ),
     ],
 )
 def test_each_failure_is_named_at_its_end(
@@ -254,7 +271,7 @@ def test_spare_pairs_are_tried_only_for_devices_that_reach_nothing(peer: int) ->
 
 
 def test_pairs_without_time_are_reported(peer: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rdma, "BUDGET", -1.0)
+    monkeypatch.setattr(rdma, "LEAST", 99.0)
     (said,) = run_tries(make_target(peer))
     assert said["own"]["step"] == "not_tried"
 
@@ -278,6 +295,187 @@ def test_a_damaged_request_leaves_the_listener_working(peer: int, line: bytes) -
     lines.sock.close()
     (said,) = run_tries(target)
     assert said["own"]["step"] == ""
+
+
+OFFER = {"gid": GID, "lid": 0, "number": 17, "psn": 5, "mtu": 5}
+
+
+def test_an_offer_is_read() -> None:
+    assert rdma.parse_offer(OFFER) == (GID, 0, 17, 5, 5)
+
+
+@pytest.mark.parametrize("key", OFFER)
+@pytest.mark.parametrize("value", [None, True, -1, 1 << 24, 1.5, "1", "x" * 39, [], {}, 10**500])
+def test_an_offer_of_a_lying_peer_is_refused(key: str, value: object) -> None:
+    with pytest.raises(rdma.RdmaStepError) as told:
+        rdma.parse_offer({**OFFER, key: value})
+    assert told.value.args == ("exchange", "EPROTO")
+
+
+@pytest.mark.parametrize("mtu", [0, 6, 7])
+def test_an_mtu_that_no_device_has_is_refused(mtu: int) -> None:
+    with pytest.raises(rdma.RdmaStepError):
+        rdma.parse_offer({**OFFER, "mtu": mtu})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": "send\n"},
+        {"step": "s" * 21},
+        {"step": ["send"]},
+        {"error": "\x1b[31m"},
+        {"error": "e" * 81},
+        {"error": {}},
+        {"count": True},
+        {"count": -1},
+        {"count": 11},
+        {"count": "1"},
+    ],
+)
+def test_an_outcome_of_a_lying_peer_is_refused(change: dict[str, Any]) -> None:
+    good: dict[str, Any] = {"step": "send", "error": "IBV_WC_RETRY_EXC_ERR", "count": 10}
+    assert rdma.parse_end(good) == good
+    with pytest.raises(rdma.RdmaStepError):
+        rdma.parse_end({**good, **change})
+
+
+def test_waiting_for_a_message_polls_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, slept = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock[0] += seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", sleep)
+    made = verbs.Connection.__new__(verbs.Connection)
+    made.poll, made.is_over = verbs.POLL(lambda *_: 0), (lambda: False)
+    with pytest.raises(VerbsError):
+        made.wait("receive", 0, 6.0)
+    assert slept[0] == verbs.POLL_LEAST
+    assert max(slept) == verbs.POLL_MOST
+    assert len(slept) < 400
+
+
+def test_the_process_of_a_try_holds_no_port_of_the_listeners() -> None:
+    client, server = socket.socketpair()
+    listener = socket.create_server(("127.0.0.1", 0))
+    servers = rdma.ExchangeServers(TOKEN)
+    servers.start(server, b"")
+    (child,) = servers.children
+    port = os.readlink(f"/proc/self/fd/{listener.fileno()}")
+    kept = os.readlink(f"/proc/self/fd/{server.fileno()}")
+    held: set[str] = {port}
+    ends = time.monotonic() + 5
+    while port in held and time.monotonic() < ends:
+        with contextlib.suppress(FileNotFoundError):  # it closes them just now
+            held = {os.readlink(one) for one in Path(f"/proc/{child}/fd").iterdir()}
+        time.sleep(0.02)
+    server.close()
+    client.close()
+    listener.close()
+    os.waitpid(child, 0)
+    assert held == {os.devnull, kept}
+
+
+def test_a_busy_peer_says_so(peer: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rdma, "SERVED_MOST", 0)
+    (said,) = run_tries(make_target(peer))
+    assert (said["own"]["step"], said["peer"]["step"]) == ("", "busy")
+
+
+def test_a_node_that_cannot_start_processes_still_answers(
+    peer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fork() -> int:
+        raise BlockingIOError(errno.EAGAIN, "no more processes")
+
+    monkeypatch.setattr(os, "fork", fork)
+    (said,) = run_tries(make_target(peer))
+    assert (said["own"]["step"], said["own"]["error"]) == ("fork", "EAGAIN")
+
+
+def test_nodes_without_rdma_do_not_load_it(tmp_path: Path) -> None:
+    assert listeners.prepare_exchanges(TOKEN, str(tmp_path / "missing")) is None
+    assert listeners.prepare_exchanges(TOKEN, str(tmp_path)) is None
+    (tmp_path / "mlx5_0").mkdir()
+    assert listeners.prepare_exchanges(TOKEN, str(tmp_path)) is not None
+    program = (
+        "import sys; from fullmesh.probe import first_call, second_call; "
+        "print({'fullmesh.probe.rdma', 'fullmesh.probe.verbs'} & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT / "module_utils",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def make_survey(*rails: int, host: int, job: bool = False, hca: str = "") -> Any:
+    """The survey of a node with a port on each rail, in this order."""
+    return {
+        "rdma": [make_port(rail, host) for rail in rails],
+        "interfaces": [{"addresses": [f"10.8{rail}.0.{host}/24"]} for rail in rails],
+        "environment": {"values": {"NCCL_IB_HCA": {"value": hca, "source": ""}} if hca else {}},
+        "jobs": [{}] if job else [],
+    }
+
+
+def choose(deaf: str = "", **surveys: Any) -> dict[str, list[str]]:
+    """The pairs of each node, without spare ones and with them: ``b rxe1-rxe1``."""
+    plan: Any = {"nodes": {name: {"address": "127.0.0.1"} for name in surveys}}
+    opened: Any = {name: [{"port": 1, "error": "EBUSY" * (name == deaf)}] for name in surveys}
+    return {
+        name: [
+            f"{one['node']} {one['device']}-{one['peer_device']}{' spare' * one['spare']}"
+            for one in held
+        ]
+        for name, held in rdma_pairs.build_rdma_targets(plan, opened, surveys).items()
+    }
+
+
+def test_ports_are_paired_by_their_subnets_and_other_rails_are_spare() -> None:
+    found = choose(a=make_survey(1, 2, host=11), b=make_survey(2, 1, host=12))
+    assert found["a"] == [
+        "b rxe1-rxe1",
+        "b rxe2-rxe2",
+        "b rxe1-rxe2 spare",
+        "b rxe2-rxe1 spare",
+    ]
+    assert len(found["b"]) == 4
+
+
+def test_a_node_with_a_job_takes_no_part() -> None:
+    busy = make_survey(1, host=12, job=True)
+    found = choose(a=make_survey(1, host=11), b=busy, c=make_survey(1, host=13))
+    assert found == {"a": ["c rxe1-rxe1"], "c": ["a rxe1-rxe1"]}
+    assert rdma_pairs.explain_untried({"b": busy}) == {"b": "a job runs on the node"}
+
+
+def test_only_ports_that_nccl_uses_are_tried() -> None:
+    surveys = {
+        name: make_survey(1, 2, host=host, hca="=rxe2") for name, host in (("a", 11), ("b", 12))
+    }
+    assert choose(**surveys)["a"] == ["b rxe2-rxe2"]
+
+
+def test_a_peer_without_a_listener_does_not_end_the_tries_of_others() -> None:
+    surveys = {name: make_survey(1, host=host) for name, host in (("a", 11), ("b", 12), ("c", 13))}
+    assert choose("b", **surveys)["a"] == ["c rxe1-rxe1"]
+
+
+def test_each_node_tries_64_pairs_of_its_next_neighbours() -> None:
+    rails = range(1, 9)
+    surveys = {f"n{at}": make_survey(*rails, host=at + 1) for at in range(12)}
+    found = choose(**surveys)["n3"]
+    kept = [one for one in found if "spare" not in one]
+    assert len(kept) == rdma_pairs.MOST
+    assert {one.split()[0] for one in kept} == {f"n{at % 12}" for at in range(4, 12)}
+    assert len(found) - len(kept) == rdma_pairs.MOST
 
 
 def make_port_files(

@@ -34,16 +34,17 @@ from .handshake import (
     format_ok_line,
     parse_client_line,
 )
-from .rdma import ExchangeServers
 from .tap import group_ports_by_pair, open_tap, parse_handshake
 
 if TYPE_CHECKING:
     from ..schema.ladder import ListenerReport, NamedPort, OpenedListeners, ProbePort
+    from .rdma import ExchangeServers
 
 CONNECTION_SECONDS = 15.0
 CHUNK = 65536
 CONTROL = "listeners.sock"
 STRANGERS_NAMED = 20
+INFINIBAND = "/sys/class/infiniband"
 
 FLOWS_KEPT = 200000  # a scan must not fill the memory
 
@@ -104,7 +105,11 @@ class ListenerServer:
     """Serves the listeners until a stop command comes or its time is over."""
 
     def __init__(
-        self, spec: ListenerSpec, socks: list[socket.socket], control: socket.socket
+        self,
+        spec: ListenerSpec,
+        socks: list[socket.socket],
+        control: socket.socket,
+        exchanges: ExchangeServers | None = None,
     ) -> None:
         self.token = spec["token"]
         self.node = spec["node"]
@@ -125,7 +130,7 @@ class ListenerServer:
             self.selector.register(sock, selectors.EVENT_READ, self.welcome)
         self.selector.register(control, selectors.EVENT_READ, self.command)
         self.visitors: set[ListenerConnection] = set()
-        self.exchanges = ExchangeServers(spec["token"])
+        self.exchanges = exchanges
 
     def add_tap(self, tap: socket.socket) -> None:
         """Record handshakes from now on."""
@@ -218,7 +223,7 @@ class ListenerServer:
             self.leave(visitor)
         elif visitor.node:
             visitor.deadline = time.monotonic() + CONNECTION_SECONDS
-            if data.startswith(b"{"):  # a payload is zeros
+            if self.exchanges and data.startswith(b"{"):  # a payload is zeros
                 self.exchanges.start(visitor.sock, data)
                 self.leave(visitor)
             else:
@@ -310,6 +315,16 @@ def open_control_socket(path: str) -> socket.socket:
     return control
 
 
+def prepare_exchanges(token: str, base: str = INFINIBAND) -> ExchangeServers | None:
+    """Prepare for tries of RDMA if this node has devices. Other nodes do not load the code."""
+    if not os.path.isdir(base) or not os.listdir(base):
+        return None
+    # before the module ends, which removes its archive
+    from .rdma import ExchangeServers  # noqa: PLC0415 (few nodes have RDMA)
+
+    return ExchangeServers(token)
+
+
 def start_listeners(spec: ListenerSpec) -> OpenedListeners:
     """Open all listeners, leave a server running, and return the ports."""
     address = spec["address"]
@@ -326,9 +341,10 @@ def start_listeners(spec: ListenerSpec) -> OpenedListeners:
     tap = open_tap(spec["interface"], find_address_family(address)) if spec["interface"] else None
     control = open_control_socket(os.path.join(run_directory(spec["run"], spec["base"]), CONTROL))
     kept = socks + [control] + ([tap] if tap else [])
+    exchanges = prepare_exchanges(spec["token"])
 
     def work() -> None:
-        server = ListenerServer(spec, socks, control)
+        server = ListenerServer(spec, socks, control, exchanges)
         if tap:
             server.add_tap(tap)
         try:

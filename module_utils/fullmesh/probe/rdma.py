@@ -9,8 +9,8 @@ server: ``{"offer": ...}``                                            its queue 
 both:   messages over RDMA in turn, in both directions, each with data that only this run can know
 both:   ``{"step": ..., "error": ..., "count": ...}``                 the step that failed, and the messages that came
 
-Each try runs in a process of its own. It ends at its deadline, it holds at most 2 MiB of registered memory, and a crash
-in a device's library costs only this try. Runs on nodes: standard library only.
+Each try runs in a process of its own. It ends at its deadline, it registers 2 MiB of memory at most, and a crash in a
+device's library costs only this try. Runs on nodes: standard library only.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..detach import drop_descriptors_except
 from ..facts.sockets import find_address_family
-from ..foreign_text import parse_foreign_json
+from ..foreign_text import parse_decimal, parse_foreign_json
+from ..schema.ladder import RDMA_LARGE_COUNT, RDMA_SMALL_COUNT
 from ..survey.job import list_gids
 from ..survey.net import read_kernel_file
 from . import verbs
@@ -39,18 +41,19 @@ from .verbs import Connection, PeerQueue, VerbsError
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from ..schema.ladder import ProbeOrigin, RdmaEnd, RdmaResult, RdmaTarget
+    from ..schema.ladder import ProbeOrigin, RdmaEnd, RdmaProbe, RdmaResult, RdmaTarget
 
 BASE = "/sys/class/infiniband"
 SMALL, LARGE = 64, 1 << 20
-SIZES = (SMALL,) * 8 + (LARGE,) * 2
+SIZES = (SMALL,) * RDMA_SMALL_COUNT + (LARGE,) * RDMA_LARGE_COUNT
 SILENT_SECONDS = 6.0  # for one message; the device reports a path that drops packets after 2 s
-SECONDS = 20.0  # for one try on a busy machine
-PATIENCE = 2.0  # after that, the process of a try is ended
+OUTCOME_SECONDS = 2.0  # to exchange the outcomes
+SECONDS = 16.0  # for all tries of a node: `diagnose` waits 24 s for the answer, and other probes run before
+LEAST = 8.0  # a try that would have less time is not made
+PATIENCE = 1.0  # after that, the kernel ends the process of a try, and after twice that, nobody waits for it
 AT_ONCE = 4
 SERVED_MOST = 16
-BUDGET = 15.0  # no tries of a node start after that; they are reported as not tried
-UNREACHED = {"rtr", "send", "receive", "deadline"}
+UNREACHED = {"rtr", "send", "receive"}
 GID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){7}")  # as in sysfs
 MTUS = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 COUNTERS = (
@@ -66,6 +69,7 @@ COUNTERS = (
     "retry_exceeded_err",
 )
 ERROR_MOST = 80
+STEP, ERROR = re.compile(r"[a-z_]{0,20}"), re.compile(rf"[ -~]{{0,{ERROR_MOST}}}")
 
 
 class RdmaStepError(Exception):
@@ -114,7 +118,7 @@ def make_connection(device: str, port: int, gid: str) -> tuple[Connection, int]:
 
 
 def make_offer(made: Connection, gid: str, psn: int) -> dict[str, Any]:
-    """Return the values that the peer needs."""
+    """Return the values that the peer needs (parse_offer)."""
     return {
         "gid": gid,
         "lid": made.attributes.lid,
@@ -131,14 +135,25 @@ def parse_offer(said: Any) -> PeerQueue:
         RdmaStepError: ``exchange``, if they are damaged.
     """
     held = said if isinstance(said, dict) else {}
-    values = [held.get(key) for key in ("lid", "number", "psn", "mtu")]
-    numbers = [one for one in values if isinstance(one, int) and 0 <= one < 1 << 24]
-    gid = held.get("gid")
-    if len(numbers) < len(values):
+    gid, mtu = held.get("gid"), parse_number(held.get("mtu"), 3)
+    if not isinstance(gid, str) or not GID.fullmatch(gid) or mtu not in MTUS:
         raise RdmaStepError("exchange", "EPROTO")
-    if not isinstance(gid, str) or not GID.fullmatch(gid):
+    lid, number, psn = (
+        parse_number(held.get(key), bits)
+        for key, bits in (("lid", 16), ("number", 24), ("psn", 24))
+    )
+    return PeerQueue(gid, lid, number, psn, mtu)
+
+
+def parse_number(value: Any, bits: int) -> int:
+    """Return a number of the peer that has at most so many bits.
+
+    Raises:
+        RdmaStepError: ``exchange``, if it is something else.
+    """
+    if type(value) is not int or not 0 <= value < 1 << bits:
         raise RdmaStepError("exchange", "EPROTO")
-    return PeerQueue(gid, *numbers)
+    return value
 
 
 class ExchangeLines:
@@ -193,7 +208,6 @@ class Exchange:
     def __init__(self, made: Connection, seed: str, first: bool, deadline: float) -> None:
         self.made, self.seed, self.first, self.deadline = made, seed, first, deadline
         self.count = 0  # messages that came
-        self.small = self.took = 0.0
 
     def receive(self, number: int, size: int) -> None:
         """Receive a message, and compare its data."""
@@ -221,7 +235,6 @@ class Exchange:
             RdmaStepError, VerbsError: the failed step.
         """
         for number, size in enumerate(SIZES):
-            begun = time.monotonic()
             if self.first:
                 self.send(number, size)
             self.receive(number, size)
@@ -229,11 +242,6 @@ class Exchange:
                 self.made.expect_message(LARGE)
             if not self.first:
                 self.send(number, size)
-            took = time.monotonic() - begun
-            if size == SMALL:
-                self.small = min(self.small or took, took)
-            else:
-                self.took = min(self.took or took, took)
 
 
 def describe_failure(error: Exception) -> tuple[str, str]:
@@ -250,9 +258,13 @@ def describe_failure(error: Exception) -> tuple[str, str]:
 
 def exchange_messages(
     lines: ExchangeLines, made: Connection, seed: str, first: bool
-) -> tuple[RdmaEnd, RdmaEnd, Exchange]:
-    """Exchange the messages, tell the peer the outcome, and return both outcomes."""
-    talk = Exchange(made, seed, first, lines.deadline - 1.0)
+) -> tuple[RdmaEnd, RdmaEnd]:
+    """Exchange the messages, tell the peer the outcome, and return both outcomes.
+
+    Raises:
+        RdmaStepError, OSError: the peer's outcome does not come, and without it the own one shows no cause.
+    """
+    talk = Exchange(made, seed, first, lines.deadline - OUTCOME_SECONDS)
     made.is_over = lines.has_news
     own = make_end()
     try:
@@ -260,13 +272,18 @@ def exchange_messages(
     except (RdmaStepError, VerbsError) as error:
         own = make_end(*describe_failure(error))
     own["count"] = talk.count
-    lines.write(own)
-    peer = parse_end(lines.read())
+    try:
+        lines.write(own)
+        peer = parse_end(lines.read())
+    except (RdmaStepError, OSError) as error:
+        if own["step"] in ("", "receive") and not own["error"]:
+            raise
+        peer = make_end(*describe_failure(error))
     if is_late_acknowledgement(own, peer):
         own = make_end(count=talk.count)
     elif is_late_acknowledgement(peer, own):
         peer = make_end(count=peer["count"])
-    return own, peer, talk
+    return own, peer
 
 
 def is_late_acknowledgement(end: RdmaEnd, other: RdmaEnd) -> bool:
@@ -279,13 +296,19 @@ def is_late_acknowledgement(end: RdmaEnd, other: RdmaEnd) -> bool:
 
 
 def parse_end(said: dict[str, Any]) -> RdmaEnd:
-    """Return the peer's outcome, cut to its limits."""
+    """Parse the peer's outcome.
+
+    Raises:
+        RdmaStepError: ``exchange``, if it is damaged.
+    """
     step, error, count = (said.get(key) for key in ("step", "error", "count"))
-    return make_end(
-        str(step or "")[:ERROR_MOST],
-        str(error or "")[:ERROR_MOST],
-        count if isinstance(count, int) and 0 <= count <= len(SIZES) else 0,
-    )
+    if not isinstance(step, str) or not STEP.fullmatch(step):
+        raise RdmaStepError("exchange", "EPROTO")
+    if not isinstance(error, str) or not ERROR.fullmatch(error):
+        raise RdmaStepError("exchange", "EPROTO")
+    if type(count) is not int or not 0 <= count <= len(SIZES):
+        raise RdmaStepError("exchange", "EPROTO")
+    return make_end(step, error, count)
 
 
 def serve_exchange(sock: socket.socket, rest: bytes, token: str) -> None:
@@ -294,9 +317,13 @@ def serve_exchange(sock: socket.socket, rest: bytes, token: str) -> None:
     asked = lines.read()
     psn = random.getrandbits(24)
     try:
-        device, port, gid = (asked.get(key) for key in ("device", "port", "gid"))
+        device, gid, port = (
+            asked.get("device"),
+            asked.get("gid"),
+            parse_number(asked.get("port"), 8),
+        )
         peer = parse_offer(asked.get("offer"))
-        if not isinstance(device, str) or not isinstance(port, int) or not isinstance(gid, str):
+        if not isinstance(device, str) or not isinstance(gid, str):
             raise RdmaStepError("exchange", "EPROTO")
         made, index = make_connection(device, port, gid)
         made.connect(index, psn, peer)
@@ -333,9 +360,8 @@ def open_exchange(target: RdmaTarget, me: ProbeOrigin, deadline: float) -> Excha
     return lines
 
 
-def try_target(target: RdmaTarget, me: ProbeOrigin) -> RdmaResult:
+def try_target(target: RdmaTarget, me: ProbeOrigin, deadline: float) -> RdmaResult:
     """Do the client's part of a try."""
-    deadline = time.monotonic() + SECONDS
     psn = random.getrandbits(24)
     result = describe_untried(target, "")
     try:
@@ -359,9 +385,7 @@ def try_target(target: RdmaTarget, me: ProbeOrigin) -> RdmaResult:
         made.connect(index, psn, peer)
         made.expect_message(LARGE)
         seed = make_seed(me["token"], made.number, peer.number)
-        result["own"], result["peer"], talk = exchange_messages(lines, made, seed, first=True)
-        result["small_us"] = round(talk.small * 1e6, 1)
-        result["large_us"] = round(talk.took * 1e6, 1)
+        result["own"], result["peer"] = exchange_messages(lines, made, seed, first=True)
     except (RdmaStepError, VerbsError, OSError, ValueError) as error:
         result["own"] = make_end(*describe_failure(error))
     return result
@@ -382,22 +406,33 @@ def describe_untried(target: RdmaTarget, step: str, error: str = "") -> RdmaResu
         "peer": make_end(),
         "mtu": 0,
         "peer_mtu": 0,
-        "small_us": 0.0,
-        "large_us": 0.0,
     }
 
 
-def run_apart(work: Callable[[], Any]) -> tuple[int, int]:
-    """Run *work* in a child process with a deadline of its own. Return its id, and where its result can be read."""
+def end_at(deadline: float) -> None:
+    """Let the kernel end this process soon after its deadline."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, max(0.01, deadline + PATIENCE - time.monotonic()))
+
+
+def run_apart(work: Callable[[], Any], deadline: float) -> tuple[int, int]:
+    """Run *work* in a child process that ends soon after the deadline. Return its id, and where to read its result.
+
+    It does not hold the node's answer open if the driver hangs.
+    """
     reading, writing = os.pipe()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
     if child:
         os.close(writing)
         return child, reading
     try:
-        os.close(reading)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, SECONDS + PATIENCE)
+        end_at(deadline)
+        drop_descriptors_except([writing])
         said = json.dumps(work()).encode()
         while said:
             said = said[os.write(writing, said) :]
@@ -408,19 +443,30 @@ def run_apart(work: Callable[[], Any]) -> tuple[int, int]:
 
 
 def read_apart(child: int, reading: int, target: RdmaTarget) -> RdmaResult:
-    """Return the result of a child that has ended or has closed its end."""
+    """Return the result of a child that has written it or has ended."""
     said = b""
     with contextlib.suppress(OSError), os.fdopen(reading, "rb") as stream:
         said = stream.read(LINE_LIMIT * 4)
-    status = os.waitpid(child, 0)[1]
+    status = wait_for_end(child, time.monotonic() + PATIENCE)
     with contextlib.suppress(ValueError):  # it may have ended in the middle of its line
         result: RdmaResult = json.loads(said)
         return result
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        step = "deadline" if number == signal.SIGALRM else "crashed"
+        step = "hung" if number == signal.SIGALRM else "crashed"
         return describe_untried(target, step, signal.Signals(number).name)
     return describe_untried(target, "crashed")
+
+
+def wait_for_end(child: int, deadline: float) -> int:
+    """Return the status of a child, or that of a killed one if the driver does not let it end until the deadline."""
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(verbs.POLL_LEAST)
+    os.kill(child, signal.SIGKILL)
+    return int(signal.SIGKILL)
 
 
 def is_unreached(result: RdmaResult) -> bool:
@@ -431,7 +477,7 @@ def is_unreached(result: RdmaResult) -> bool:
 
 def try_pairs(targets: list[RdmaTarget], me: ProbeOrigin) -> list[RdmaResult]:
     """Try all pairs, then the spare ones of devices that did not reach their peer."""
-    ends = time.monotonic() + BUDGET
+    ends = time.monotonic() + SECONDS
     found = try_targets([one for one in targets if not one["spare"]], me, ends)
     lost = {(one["node"], one["device"]) for one in found if is_unreached(one)}
     spare = [one for one in targets if one["spare"] and (one["node"], one["device"]) in lost]
@@ -439,22 +485,36 @@ def try_pairs(targets: list[RdmaTarget], me: ProbeOrigin) -> list[RdmaResult]:
 
 
 def try_targets(targets: list[RdmaTarget], me: ProbeOrigin, ends: float) -> list[RdmaResult]:
-    """Try targets, a few at a time. Those that do not start in time are reported as not tried."""
+    """Try targets, a few at a time, until *ends*. Those that cannot start in time are reported as not tried."""
     waiting = targets[::-1]
     running: dict[int, tuple[int, RdmaTarget]] = {}
     found: list[RdmaResult] = []
     while waiting or running:
         while waiting and len(running) < AT_ONCE:
             target = waiting.pop()
-            if time.monotonic() > ends:
+            if time.monotonic() > ends - LEAST:
                 found.append(describe_untried(target, "not_tried"))
                 continue
-            child, reading = run_apart(partial(try_target, target, me))
+            try:
+                child, reading = run_apart(partial(try_target, target, me, ends), ends)
+            except OSError as error:
+                found.append(describe_untried(target, "fork", verbs.name_errno(error.errno or 0)))
+                continue
             running[reading] = (child, target)
-        for reading in select.select(list(running), [], [], 1.0)[0] if running else []:
+        for reading in select.select(list(running), [], [], 0.5)[0] if running else []:
             child, target = running.pop(reading)
             found.append(read_apart(child, reading, target))
+        if time.monotonic() > ends + 2 * PATIENCE:
+            found += [end_hung(child, reading, one) for reading, (child, one) in running.items()]
+            running.clear()
     return found
+
+
+def end_hung(child: int, reading: int, target: RdmaTarget) -> RdmaResult:
+    """Leave a child that the driver does not let end to the kernel."""
+    os.kill(child, signal.SIGKILL)
+    os.close(reading)
+    return describe_untried(target, "hung", "SIGKILL")
 
 
 def read_counters(targets: list[RdmaTarget]) -> dict[str, int]:
@@ -463,9 +523,18 @@ def read_counters(targets: list[RdmaTarget]) -> dict[str, int]:
     for device, port in sorted({(one["device"], one["port"]) for one in targets}):
         for name in COUNTERS:
             text = read_kernel_file(f"{BASE}/{device}/ports/{port}/hw_counters/{name}")
-            if text.isdecimal():
-                found[f"{device}:{port} {name}"] = int(text)
+            count = parse_decimal(text)
+            if count is not None:
+                found[f"{device}:{port} {name}"] = count
     return found
+
+
+def probe_rdma(targets: list[RdmaTarget], me: ProbeOrigin) -> RdmaProbe:
+    """Try the pairs, and return which error counters grew meanwhile."""
+    before = read_counters(targets)
+    pairs = try_pairs(targets, me)
+    grown = {name: now - before.get(name, now) for name, now in read_counters(targets).items()}
+    return {"pairs": pairs, "counters": {name: n for name, n in grown.items() if n > 0}}
 
 
 class ExchangeServers:
@@ -479,14 +548,15 @@ class ExchangeServers:
         """Serve one client in a process of its own, unless there are too many."""
         self.reap()
         if len(self.children) >= SERVED_MOST:
+            sock.send(json.dumps(make_end("busy")).encode() + b"\n")
             return
         child = os.fork()
         if child:
             self.children.add(child)
             return
         try:
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_REAL, SECONDS + PATIENCE)
+            end_at(time.monotonic() + SECONDS)
+            drop_descriptors_except([sock.fileno()])  # the listeners' ports are free once they stop
             sock.setblocking(True)
             serve_exchange(sock, rest, self.token)
         except (RdmaStepError, OSError, ValueError):

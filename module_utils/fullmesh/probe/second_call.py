@@ -18,7 +18,6 @@ from .handshake import PAYLOAD_LIMIT
 from .job_account import probe_as_job_account
 from .job_network import probe_job_networks
 from .pairs import measure_rates, probe_links, refute_black_holes
-from .rdma import read_counters, try_pairs
 from .sweep import condense_sweep, row_to_target, sweep_peers
 from .ways import find_unusual_routes
 
@@ -73,15 +72,9 @@ def connect_to_peers(**want: Any) -> LadderLinksResult:
                 said["networks"] = inner
     said["links"], slow = refute_black_holes(said["links"], targets, me, want["seconds"])
     if want["rdma"]:
-        before = read_counters(want["rdma"])
-        pairs = try_pairs(want["rdma"], me)
-        grown = {
-            name: now - before.get(name, now) for name, now in read_counters(want["rdma"]).items()
-        }
-        said["rdma"] = {
-            "pairs": pairs,
-            "counters": {name: count for name, count in grown.items() if count > 0},
-        }
+        from .rdma import probe_rdma  # noqa: PLC0415 (few nodes have RDMA)
+
+        said["rdma"] = probe_rdma(want["rdma"], me)
     said["seconds"] = round(time.monotonic() - begun, 3)
     size = min(want["bandwidth"], PAYLOAD_LIMIT)
     if size:

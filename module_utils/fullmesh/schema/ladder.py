@@ -93,6 +93,9 @@ class ProbeOrigin(TypedDict):
     payload: int
 
 
+RDMA_SMALL_COUNT, RDMA_LARGE_COUNT = 8, 2  # messages of a try, in this order
+
+
 class RdmaPair(TypedDict):
     """An RDMA device of this node and one of a peer, with the GIDs that a job uses.
 
@@ -137,15 +140,12 @@ class RdmaResult(RdmaPair):
     Attributes:
         own, peer: of this end and of the peer.
         mtu, peer_mtu: the active MTUs in bytes, 0 if unknown.
-        small_us, large_us: the shortest time of a message of 64 bytes and of 1 MiB there and back, 0 for none.
     """
 
     own: RdmaEnd
     peer: RdmaEnd
     mtu: int
     peer_mtu: int
-    small_us: float
-    large_us: float
 
 
 class RdmaProbe(TypedDict):

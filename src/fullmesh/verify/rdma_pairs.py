@@ -10,7 +10,7 @@ from fullmesh.observed.ladder import ProbePort, RdmaTarget
 from fullmesh.observed.survey import NodeSurvey, RdmaPort
 from fullmesh.verify.nccl_ways import UP, is_port_selected
 
-MOST = 64  # pairs that each node tries, next neighbours first
+MOST = 64  # pairs that each node tries, next neighbours first, and as many spare ones
 ETHERNET, INFINIBAND = "Ethernet", "InfiniBand"
 IPV4 = "0000:0000:0000:0000:0000:ffff:"
 PortPair = tuple[RdmaPort, RdmaPort]
@@ -130,17 +130,19 @@ def build_rdma_targets(
     found: dict[str, list[RdmaTarget]] = {}
     for name in idle:
         targets: list[RdmaTarget] = []
+        spare: list[RdmaTarget] = []
         for peer in order_peers(idle, name):
             listener = next((p["port"] for p in opened.get(peer, []) if not p["error"]), 0)
+            if not listener:
+                continue
             pairs = pair_ports(surveys[name], surveys[peer])
-            if not listener or len(targets) + len(pairs) > MOST:
+            if len(targets) + len(pairs) > MOST:
                 break
-            address = plan["nodes"][peer]["address"]
-            targets += [make_target(peer, address, listener, pair) for pair in pairs]
-            spare = list_spare_pairs(pairs)
-            targets += [make_target(peer, address, listener, pair, spare=True) for pair in spare]
+            end = (peer, plan["nodes"][peer]["address"], listener)
+            targets += [make_target(*end, pair) for pair in pairs]
+            spare += [make_target(*end, pair, spare=True) for pair in list_spare_pairs(pairs)]
         if targets:
-            found[name] = targets
+            found[name] = targets + spare[:MOST]
     return found
 
 

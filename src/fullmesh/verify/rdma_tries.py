@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fullmesh.observed.ladder import RdmaEnd, RdmaResult
+from fullmesh.observed.ladder import (
+    RDMA_LARGE_COUNT,
+    RDMA_SMALL_COUNT,
+    RdmaEnd,
+    RdmaResult,
+)
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.result.types import Severity
 from fullmesh.verify.cards import has_gpus
 from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.rdma_pairs import ETHERNET, choose_gid, gid_to_address, list_job_ports
 
-SMALL_COUNT = 8  # messages of 64 bytes come before the first of 1 MiB
-UNTRIED = ("exchange", "not_tried")
+# Steps that say nothing about RDMA -> the reason.
+UNTRIED = {
+    "exchange": "both ends could not agree over TCP",
+    "not_tried": "no time was left",
+    "busy": "the peer tried too many pairs at the same time",
+    "fork": "no process could be started",
+}
 LOST = ("IBV_WC_RETRY_EXC_ERR", "")  # "" is no completion until the deadline
 GONE, NO_PATH = ("gid", "gid_type"), "rtr"
 # Steps that fail on one node alone -> the reason.
@@ -29,6 +39,7 @@ LOCAL = {
     "qp": "the device gives no queue pair",
     "init": "the queue pair cannot be initialized",
     "crashed": "the program crashed in the device's library",
+    "hung": "a call of the device's library does not return",
 }
 ADVICE = {
     "library": "install libibverbs (EL) or libibverbs1 and ibverbs-providers (Ubuntu, Debian)",
@@ -69,9 +80,15 @@ class RdmaTry:
     def lost(self) -> bool:
         """Whether messages were lost on the way."""
         return any(
-            end["step"] in ("send", "deadline") and end["error"] in (*LOST, "SIGALRM")
+            end["step"] == "send" and end["error"] in LOST
             for end in (self.said["own"], self.said["peer"])
         )
+
+    @property
+    def untried(self) -> str:
+        """The reason why the try shows nothing, or an empty text."""
+        own, peer = self.said["own"]["step"], self.said["peer"]["step"]
+        return UNTRIED.get(own or peer, "")
 
     def find_step(self, *steps: str) -> tuple[str, str, RdmaEnd] | None:
         """Return node, device and outcome of the end that failed at one of the steps, or None."""
@@ -116,7 +133,7 @@ def check_rdma(seen: ClusterObservations) -> Iterator[Finding]:
 
 def classify_try(one: RdmaTry) -> tuple[str, str, str, str] | None:
     """Return code, node, device and error of a failed try. Tries with one cause have the same."""
-    if one.passed or one.find_step(*UNTRIED):
+    if one.passed or one.untried:
         return None
     for code, steps in (
         ("VC-222", tuple(LOCAL)),
@@ -132,7 +149,7 @@ def classify_try(one: RdmaTry) -> tuple[str, str, str, str] | None:
     count = max(said["own"]["count"], said["peer"]["count"])
     if one.lost:
         rail = sorted(((one.source, said["device"]), (one.target, said["peer_device"])))
-        return "VC-225" if count >= SMALL_COUNT else "VC-224", *rail[0], str(rail[1])
+        return "VC-225" if count >= RDMA_SMALL_COUNT else "VC-224", *rail[0], str(rail[1])
     failed = one.find_step(said["own"]["step"] or said["peer"]["step"])
     node, device, end = failed or (one.source, said["device"], said["own"])
     return "VC-229", node, device, f"{end['step']} {end['error']}".strip()
@@ -227,11 +244,16 @@ def make_try_finding(
 
 def describe_loss(one: RdmaTry) -> str:
     """Describe which messages arrived."""
-    came, back = one.said["peer"]["count"], one.said["own"]["count"]
+    back = f"{one.said['own']['count']} messages arrived at {one.source}"
     error = next(
         (end["error"] for end in (one.said["own"], one.said["peer"]) if end["step"] == "send"), ""
     )
-    text = f"{came} messages arrived at {one.target} and {back} at {one.source}"
+    known = one.said["peer"]["step"] not in UNTRIED
+    text = (
+        f"{one.said['peer']['count']} messages arrived at {one.target} and {back}"
+        if known
+        else back
+    )
     return f"{error}, {text}" if error else text
 
 
@@ -335,7 +357,7 @@ def find_grown_counters(seen: ClusterObservations) -> Iterator[Finding]:
                 f"RDMA packets of {name} were lost or late, although all messages arrived",
                 node=name,
                 seen=shown,
-                expected="no growth during 10 messages in each direction",
+                expected=f"no growth during {RDMA_SMALL_COUNT + RDMA_LARGE_COUNT} messages in each direction",
                 fix=f"on {name}: check cable, optics and flow control (PFC, ECN). Check: rdma statistic; ethtool -S",
                 severity=WARNING,
             )
@@ -343,14 +365,8 @@ def find_grown_counters(seen: ClusterObservations) -> Iterator[Finding]:
 
 def describe_untried_rdma(seen: ClusterObservations) -> list[tuple[str, str]]:
     """List nodes and reasons of pairs that were not tried."""
-    found = []
-    for one in list_rdma_tries(seen):
-        step = one.find_step(*UNTRIED)
-        if step and not one.said["spare"]:
-            why = (
-                "no time was left"
-                if step[2]["step"] == "not_tried"
-                else "both ends could not agree over TCP"
-            )
-            found.append((one.source, f"{one.way}: {why}"))
-    return found
+    return [
+        (one.source, f"{one.way}: {one.untried}")
+        for one in list_rdma_tries(seen)
+        if one.untried and not one.said["spare"]
+    ]

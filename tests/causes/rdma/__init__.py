@@ -54,8 +54,6 @@ def make_try(source: str, rail: int, peer_rail: int = 0, **changed: Any) -> Rdma
         "peer": {**END, **changed.pop("peer", {})},
         "mtu": 4096,
         "peer_mtu": 4096,
-        "small_us": 5.0,
-        "large_us": 200.0,
     }
     return said | changed
 

@@ -20,5 +20,6 @@ CHANGES = {
         ("cq", "ENOMEM"),
         ("qp", "ENOMEM"),
         ("crashed", "SIGSEGV"),
+        ("hung", "SIGALRM"),
     )
 }

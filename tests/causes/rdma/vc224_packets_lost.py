@@ -33,7 +33,7 @@ CHANGES = {
             )
         ),
     ),
-    "RDMA without an end": warn(
+    "RDMA out, lost, and the peer's outcome as well": warn(
         EL,
         tried(
             (
@@ -41,8 +41,8 @@ CHANGES = {
                 make_try(
                     EL,
                     1,
-                    own={"step": "deadline", "error": "SIGALRM", "count": 0},
-                    peer={"count": 0},
+                    own={"step": "send", "error": RETRIES, "count": 0},
+                    peer={"step": "exchange", "error": "ETIMEDOUT", "count": 0},
                 ),
             )
         ),

@@ -2,7 +2,7 @@
 
 NCCL opens RDMA devices with libibverbs. It needs the library, the provider of the NIC, the device
 file `/dev/infiniband/uverbs*` and enough lockable memory. If one of them is missing, NCCL uses TCP
-without an error message, or ends with an error.
+without an error message, or ends with an error. A call of the library can also hang in the driver.
 
 **Prove:** ibv_devinfo && ulimit -l
 
