@@ -3,6 +3,7 @@
 """Check this node for `fullmesh-check`: GPUs, driver, interfaces, limits, clock, disks, drift from the manifest.
 
 Each function is one check. It runs in a process of its own, which may hang. It only reads.
+It calls tools itself, because node programs cannot import the readers of ``tools/``.
 """
 
 from __future__ import annotations

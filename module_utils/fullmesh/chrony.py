@@ -1,13 +1,16 @@
-"""Parse and edit chrony's configuration, and parse the output of chronyc: text in, text or data out.
+"""Parse and edit chrony's configuration, and judge its state: text in, text or data out.
 
 Runs on nodes: standard library only.
 """
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TYPE_CHECKING
 
 from .files import SPACE, split_lines, split_whole_lines, split_words
+
+if TYPE_CHECKING:
+    from .tools.chronyc import ChronySource, ChronyTracking
 
 HEAD = "# Ansible managed: role time_sync of Fullmesh; changes made here are lost."
 BEGIN = "# BEGIN Fullmesh, role time_sync (changes between the marks are lost)"
@@ -16,27 +19,6 @@ MUTED = "# Fullmesh, time_sync_only: "
 # chrony.conf(5): directives for sources, and for directories with further sources (from DHCP or the distribution).
 SOURCES = ("server", "pool", "peer", "sourcedir", "initstepslew")
 CAP_SYS_TIME = 25  # capabilities(7), linux/capability.h
-
-
-class ChronySource(TypedDict):
-    """A row of ``chronyc sources``. ``reach``: one bit for each of the last eight polls."""
-
-    state: str
-    address: str
-    stratum: int
-    reach: int
-
-
-class ChronyTracking(TypedDict):
-    """The output of ``chronyc tracking``.
-
-    ``offset`` in seconds. ``leap`` is ``no answer`` if chronyd does not run.
-    """
-
-    reference: str
-    stratum: int
-    offset: float
-    leap: str
 
 
 def list_confdirs(text: str) -> list[str]:
@@ -96,25 +78,6 @@ def build_chrony_files(
             "\n".join([remove_chrony_block(text).rstrip("\n"), BEGIN, *lines, END]) + "\n"
         )
     return files
-
-
-def parse_sources(text: str) -> list[ChronySource]:
-    """Parse ``chronyc -n -c sources``: mode, state, address, stratum, poll, reach (octal), ..."""
-    rows = [line.split(",") for line in split_lines(text)]
-    return [
-        {"state": row[1], "address": row[2], "stratum": int(row[3]), "reach": int(row[5], 8)}
-        for row in rows
-        if len(row) > 5  # noqa: PLR2004 (up to reach)
-    ]
-
-
-def parse_tracking(text: str) -> ChronyTracking:
-    """Parse ``chronyc -n -c tracking``: reference id, address, stratum, ..., system offset (5th), leap status
-    (last)."""
-    row = text.strip(SPACE).split(",")
-    if len(row) < 6:  # noqa: PLR2004 (up to the offset)
-        return {"reference": "", "stratum": 0, "offset": 0.0, "leap": "no answer"}
-    return {"reference": row[0], "stratum": int(row[2]), "offset": float(row[4]), "leap": row[-1]}
 
 
 def explain_unsynchronised(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 from . import chrony
 from .answer import diff_file, make_diff
 from .files import SPACE, read_text_file, read_text_or_empty, write_or_remove_file
-from .tools import systemctl
+from .tools import chronyc, systemctl
 
 if TYPE_CHECKING:
     from .answer import Diff
@@ -44,8 +44,8 @@ class ChronySyncParams(TypedDict):
 class ChronyStatus(TypedDict, total=False):
     """The state of chrony once it is synchronized. ``clock_is_set``: it runs without -x."""
 
-    tracking: chrony.ChronyTracking
-    sources: list[chrony.ChronySource]
+    tracking: chronyc.ChronyTracking
+    sources: list[chronyc.ChronySource]
     clock_is_set: bool
 
 
@@ -172,8 +172,8 @@ class ChronySync:
         """Wait until the clock is synchronized."""
         start = asked = time.monotonic()
         while True:
-            tracking = chrony.parse_tracking(self.run(["chronyc", "-n", "-c", "tracking"])[1])
-            sources = chrony.parse_sources(self.run(["chronyc", "-n", "-c", "sources"])[1])
+            tracking = chronyc.parse_tracking(self.run(chronyc.SHOW_TRACKING)[1])
+            sources = chronyc.parse_sources(self.run(chronyc.SHOW_SOURCES)[1])
             why = chrony.explain_unsynchronised(tracking, sources, self.params["expected"])
             now = time.monotonic()
             if not why:

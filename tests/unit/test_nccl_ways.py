@@ -14,8 +14,8 @@ import ladder_gpu
 import pytest
 import records
 import verify_changes
-from ansible.module_utils.fullmesh.facts.gpu import parse_topology
 from ansible.module_utils.fullmesh.survey import job, job_unit
+from ansible.module_utils.fullmesh.tools.nvidia_smi import parse_topology
 from gpu_samples import Machine, gpus_of, nvlink, smi, survey
 from ladder_rank import Rank
 from records import EL1, UBUNTU1

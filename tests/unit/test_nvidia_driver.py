@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.fullmesh.facts import gpu
+from ansible.module_utils.fullmesh.tools import nvidia_smi
 from ansible.utils.vars import merge_hash
 
 from fullmesh.contract import convert_value
@@ -25,36 +26,6 @@ from fullmesh.roles import nvidia_driver as roles_nvidia_driver
 from fullmesh.settings import ROOT
 
 RECORDED = Path(__file__).parent / "recorded/gpu"
-H100 = """\
-        GPU0    GPU1    GPU2    GPU3    NIC0    NIC1    NIC2    NIC3    CPU Affinity    NUMA Affinity   GPU NUMA ID
-GPU0     X      NV6     NV6     NV6     PIX     SYS     SYS     SYS     6,14,22,30      3               N/A
-GPU1    NV6      X      NV6     NV6     SYS     PIX     SYS     SYS     4,12,20,28      1               N/A
-GPU2    NV6     NV6      X      NV6     SYS     SYS     PIX     SYS     7,15,23,31      7               N/A
-GPU3    NV6     NV6     NV6      X      SYS     SYS     SYS     PIX     5,13,21,29      5               N/A
-NIC0    PIX     SYS     SYS     SYS      X      SYS     SYS     SYS
-NIC1    SYS     PIX     SYS     SYS     SYS      X      SYS     SYS
-NIC2    SYS     SYS     PIX     SYS     SYS     SYS      X      SYS
-NIC3    SYS     SYS     SYS     PIX     SYS     SYS     SYS      X
-
-Legend:
-
-  X    = Self
-  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)
-"""
-RTX5090 = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
-RTX5090 += "GPU0\t X \tPHB\t0-63\t0\t\tN/A\nGPU1\tPHB\t X \t0-63\t0\t\tN/A\n"
-V100 = """\
-GPU 3: Tesla V100-SXM2-32GB (UUID: ...)
-         Link 0: 25.781 GB/s
-         Link 1: 25.781 GB/s
-         Link 2: 25.781 GB/s
-         Link 3: <inactive>
-         Link 4: 25.781 GB/s
-         Link 5: <inactive>
-"""
-GB200 = "GPU 0: NVIDIA GB200 (UUID: GPU-d1)\n" + "".join(
-    f"         Link {number}: 53.125 GB/s\n" for number in range(18)
-)
 XIDS = """\
 [ 1843.308145] NVRM: The NVIDIA GPU 0000:b3:00.0
                NVRM: (PCI ID: 10de:26b5) installed in this system has
@@ -86,7 +57,7 @@ UBUNTU, DEBIAN, EL9, EL10 = "Ubuntu", "Debian", "RedHat_9", "RedHat_10"
 
 
 def recorded(name: str) -> SmiReport:
-    return convert_value(SmiReport, gpu.parse_smi((RECORDED / f"{name}.xml").read_text()))
+    return convert_value(SmiReport, nvidia_smi.parse_smi((RECORDED / f"{name}.xml").read_text()))
 
 
 def offers(system: str) -> roles_nvidia_driver.DriverOffers:
@@ -160,7 +131,7 @@ def test_facts_of_real_machines(name: str, wanted: tuple[Any, ...]) -> None:
 def test_all_recorded_machines_are_read() -> None:
     assert len(list(RECORDED.glob("*.xml"))) == 7
     for path in RECORDED.glob("*.xml"):
-        assert gpu.parse_smi(path.read_text())["cards"]
+        assert nvidia_smi.parse_smi(path.read_text())["cards"]
 
 
 @pytest.mark.parametrize(
@@ -175,32 +146,7 @@ def test_all_recorded_machines_are_read() -> None:
 )
 def test_errors_are_counted_under_any_driver_name(fields: str, errors: int) -> None:
     text = f"<l><gpu><ecc_errors><volatile>{fields}</volatile></ecc_errors></gpu></l>"
-    assert gpu.parse_smi(text)["cards"][0]["ecc_volatile"] == errors
-
-
-def test_topology_is_read_with_blanks_and_with_tabs() -> None:
-    found = gpu.parse_topology(H100)
-    assert found["GPU0"] == {
-        "GPU1": "NV6",
-        "GPU2": "NV6",
-        "GPU3": "NV6",
-        "NIC0": "PIX",
-        "NIC1": "SYS",
-        "NIC2": "SYS",
-        "NIC3": "SYS",
-    }
-    assert len(found) == 8
-    assert gpu.parse_topology(RTX5090) == {"GPU0": {"GPU1": "PHB"}, "GPU1": {"GPU0": "PHB"}}
-    assert gpu.parse_topology("") == {}
-    coloured = RTX5090.replace("GPU0\tGPU1\tCPU", "\x1b[4mGPU0\tGPU1\tCPU").replace(
-        "ID\n", "ID\x1b[0m\n"
-    )
-    assert gpu.parse_topology(coloured)["GPU0"] == {"GPU1": "PHB"}
-
-
-def test_links_that_are_down_are_counted() -> None:
-    assert gpu.parse_nvlinks(V100) == [{"gpu": 3, "speeds": [25.781] * 4, "down": 2}]
-    assert gpu.parse_nvlinks(GB200) == [{"gpu": 0, "speeds": [53.125] * 18, "down": 0}]
+    assert nvidia_smi.parse_smi(text)["cards"][0]["ecc_volatile"] == errors
 
 
 def test_xids_are_read_in_numbers_and_in_words() -> None:

@@ -16,7 +16,6 @@ from typing import Any, cast
 import pytest
 from ansible.module_utils.fullmesh import detach
 from ansible.module_utils.fullmesh.facts import sockets
-from ansible.module_utils.fullmesh.facts.gpu import parse_smi
 from ansible.module_utils.fullmesh.probe import bound, pairs
 from ansible.module_utils.fullmesh.survey import filters, job, names, net, node
 from hypothesis import given
@@ -188,15 +187,6 @@ def test_denials_are_read_for_the_last_minutes() -> None:
     text = "\n".join([line.format(1000), line.format(99990), "type=SYSCALL msg=audit(99990.1:7)"])
     (found,) = job.parse_audit_denials(text, 100000.0)
     assert (found["command"], found["age"]) == ("python3", 10.0)
-
-
-def test_gpus_are_read() -> None:
-    text = """<nvidia_smi_log><driver_version>550.1</driver_version><cuda_version>12.4</cuda_version>
-    <gpu><product_name>H100</product_name><uuid>GPU-1</uuid><fb_memory_usage><total>80 MiB</total></fb_memory_usage>
-    <remapped_rows><remapped_row_failure>Yes</remapped_row_failure></remapped_rows></gpu></nvidia_smi_log>"""
-    found = parse_smi(text)
-    assert (found["driver"], found["cuda"], len(found["cards"])) == ("550.1", "12.4", 1)
-    assert found["cards"][0]["remap_failed"] == "Yes"
 
 
 def test_counters_come_in_pairs_of_lines() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh import chrony
 from ansible.module_utils.fullmesh import time_sync as fullmesh_time_sync
+from ansible.module_utils.fullmesh.tools import chronyc
 
 from fullmesh.roles import time_sync
 
@@ -128,20 +129,20 @@ SOURCE = "^,{},{},10,6,{},3,0.1,0.2,0.3"
 def test_when_a_clock_is_synchronised(
     leap: str, sources: list[str], expected: list[str], why: str
 ) -> None:
-    tracking = chrony.parse_tracking(TRACKING.format(leap))
+    tracking = chronyc.parse_tracking(TRACKING.format(leap))
     result = chrony.explain_unsynchronised(
-        tracking, chrony.parse_sources("\n".join(sources)), expected
+        tracking, chronyc.parse_sources("\n".join(sources)), expected
     )
     assert (why in result) if why else (result == "")
 
 
 def test_a_silent_chronyd_is_named() -> None:
-    tracking = chrony.parse_tracking("506 Cannot talk to daemon")
+    tracking = chronyc.parse_tracking("506 Cannot talk to daemon")
     assert chrony.explain_unsynchronised(tracking, [], []) == "chronyd does not answer"
 
 
 def test_the_offset_is_seconds() -> None:
-    assert chrony.parse_tracking(TRACKING.format("Normal"))["offset"] == pytest.approx(1e-6)
+    assert chronyc.parse_tracking(TRACKING.format("Normal"))["offset"] == pytest.approx(1e-6)
 
 
 HOST_MAP = "         0          0 4294967295\n"

@@ -10,8 +10,8 @@ from typing import Any
 
 import ladder_samples
 import pytest
-from ansible.module_utils.fullmesh.facts.gpu import parse_smi
 from ansible.module_utils.fullmesh.probe import observe
+from ansible.module_utils.fullmesh.tools.nvidia_smi import parse_smi
 
 from fullmesh.observed.node import Accelerators
 from fullmesh.result.findings import ERROR, WARNING

@@ -13,15 +13,9 @@ import time
 from typing import TYPE_CHECKING
 
 from ..facts.accelerators import LOADED
-from ..facts.gpu import (
-    is_in_container,
-    list_nvidia_devices,
-    observe_fabric_manager,
-    parse_nvlinks,
-    parse_smi,
-    parse_topology,
-)
+from ..facts.gpu import is_in_container, list_nvidia_devices, observe_fabric_manager
 from ..files import SPACE, split_lines, split_words
+from ..tools import nvidia_smi
 from . import nccl_conf, pci_paths
 from .filters import run_tool
 from .net import (
@@ -218,7 +212,7 @@ def has_driver_gpus() -> bool:
 
 def add_nvlinks(cards: list[GpuCard]) -> None:
     """Count each GPU's NVLinks, if it has any."""
-    for row in parse_nvlinks(run_tool(["nvidia-smi", "nvlink", "-s"])[1]):
+    for row in nvidia_smi.parse_nvlinks(run_tool(nvidia_smi.SHOW_NVLINKS)[1]):
         links = len(row["speeds"]) + row["down"]
         if row["gpu"] < len(cards) and links:
             cards[row["gpu"]]["links"] = links
@@ -235,7 +229,7 @@ def is_fully_linked(topology: dict[str, dict[str, str]]) -> bool:
 
 def survey_gpus() -> tuple[GpuSurvey, str]:
     """Return the NVIDIA driver's data, or why it is unknown. No driver is a valid answer."""
-    code, text = run_tool(["nvidia-smi", "-q", "-x"])
+    code, text = run_tool(nvidia_smi.SHOW_ALL)
     bus = list_pci_devices()
     seen: GpuSurvey = {
         "present": False,
@@ -250,7 +244,7 @@ def survey_gpus() -> tuple[GpuSurvey, str]:
         )
     if code == 0 and text:
         # the jobs themselves report their GPUs
-        told = parse_smi(text)
+        told = nvidia_smi.parse_smi(text)
         seen["driver"], seen["cuda"], seen["cards"] = told["driver"], told["cuda"], told["cards"]
         seen["present"] = True
         add_nvlinks(seen["cards"])
@@ -258,7 +252,7 @@ def survey_gpus() -> tuple[GpuSurvey, str]:
             seen["fabric_manager"] = observe_fabric_manager()
         if any("links" in card for card in seen["cards"]):
             seen["linked"] = is_fully_linked(
-                parse_topology(run_tool(["nvidia-smi", "topo", "-m"])[1])
+                nvidia_smi.parse_topology(run_tool(nvidia_smi.SHOW_TOPOLOGY)[1])
             )
         return seen, ""
     words = [line.strip(SPACE) for line in split_lines(text) if line.strip(SPACE)]
