@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 from fullmesh.faults import Fault
 from fullmesh.model import membership
 from fullmesh.model.types import ClusterPlan
-from fullmesh.roles import preflight
+from fullmesh.roles import pending_changes, preflight
 
 State = Literal["configured", "drifted", "outdated peers", "not configured", "no answer"]
 SCHEMA = 1
@@ -97,7 +97,7 @@ def judge_cluster_state(
             "address": entry["address"],
             "rank": entry["node_rank"],
             "drift": seen["drift"] if seen else [],
-            "pending": preflight.describe_pending_changes(seen["pending"]) if seen else [],
+            "pending": pending_changes.describe_pending_changes(seen["pending"]) if seen else [],
             "busy": seen["busy"] if seen else [],
         }
     return {"nodes": nodes, "faults": verdict["faults"]}

@@ -13,7 +13,7 @@ from fullmesh import contract
 from fullmesh.model import plan
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.node import Accelerator, NodeFacts, Observations
-from fullmesh.roles import preflight
+from fullmesh.roles import pending_changes, preflight
 from fullmesh.settings import ROOT
 
 ADDRESSES = {"el1": "10.78.1.11/24", "ubuntu1": "10.78.1.12/24"}
@@ -469,15 +469,18 @@ def test_hosts_with_pending_changes_are_found_by_both_queries() -> None:
     said = {"ansible_facts": {}, "pending": [CHANGE]}
     hostvars: dict[str, Any] = {"a": {"__preflight": said}, "b": {}, "c": {}, "d": {}}
     asked = {"b": said, "c": {"pending": []}, "d": {"unreachable": True}}
-    assert preflight.list_hosts_with_pending_changes(hostvars, list(hostvars), asked) == ["a", "b"]
+    assert pending_changes.list_hosts_with_pending_changes(hostvars, list(hostvars), asked) == [
+        "a",
+        "b",
+    ]
 
 
 def test_pending_changes_are_described_with_their_seconds() -> None:
-    (sentence,) = preflight.describe_pending_changes([CHANGE])
+    (sentence,) = pending_changes.describe_pending_changes([CHANGE])
     assert sentence.startswith("A run changed the links at 2026-11-26T14:30:40Z and has not")
     assert "reverts the change in 7 s" in sentence
-    assert preflight.count_pending_seconds([CHANGE, CHANGE | {"seconds": 3}]) == 8
-    assert preflight.count_pending_seconds([]) == 1
+    assert pending_changes.count_pending_seconds([CHANGE, CHANGE | {"seconds": 3}]) == 8
+    assert pending_changes.count_pending_seconds([]) == 1
 
 
 @pytest.mark.parametrize(
@@ -493,9 +496,11 @@ def test_pending_changes_are_described_with_their_seconds() -> None:
     ],
 )
 def test_a_lie_about_pending_changes_delays_no_node(changes: Any) -> None:
-    assert 1 <= preflight.count_pending_seconds(changes) <= preflight.PENDING_SECONDS + 1
-    sentences = preflight.describe_pending_changes(changes)
-    assert len(sentences) <= preflight.PENDING_CHANGES
+    assert (
+        1 <= pending_changes.count_pending_seconds(changes) <= pending_changes.PENDING_SECONDS + 1
+    )
+    sentences = pending_changes.describe_pending_changes(changes)
+    assert len(sentences) <= pending_changes.PENDING_CHANGES
     assert all(one.isprintable() and len(one) < 600 for one in sentences)
 
 

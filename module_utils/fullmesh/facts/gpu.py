@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..foreign_text import ForeignTextError
 from ..tools import nvidia_smi
 from .accelerators import PCI, list_accelerators
-from .node import read_stripped, run_command
+from .node import detect_container, read_stripped, run_command
 
 if TYPE_CHECKING:
     from ..schema.gpu import (
@@ -88,7 +88,7 @@ def observe_fabric_manager() -> FabricManager:
 
 def is_in_container() -> bool:
     """Return whether the kernel and its log belong to another machine."""
-    return bool(run_command(["systemd-detect-virt", "--container"])[0] == 0)
+    return bool(detect_container())
 
 
 def read_kernel_messages() -> str:

@@ -346,7 +346,7 @@ def parse_kernel_log(lines: list[str], uptime: float) -> list[KernelEvent]:
 
 def survey_kernel_log() -> tuple[list[KernelEvent], str]:
     """Return recent kernel messages, or why they are unknown (in a container they are the host's)."""
-    if run_tool(["systemd-detect-virt", "--container"])[0] == 0:
+    if is_in_container():
         return [], "in a container the kernel's messages are the host's"
     lines: list[str] = []
     try:

@@ -16,7 +16,7 @@ from fullmesh.model.node_view import resolve_node_interfaces as own_view
 from fullmesh.model.types import ClusterPlan, PlanNode, Reach
 from fullmesh.observed.node import Membership, Observations, ResolvedSettings
 from fullmesh.plain import to_json_value
-from fullmesh.roles import preflight
+from fullmesh.roles import pending_changes, preflight
 
 
 class PlanRefusal(TypedDict):
@@ -81,17 +81,19 @@ def preflight_pending(hostvars: Any, hosts: Sequence[str]) -> str:
     known = [host for host in hosts if host in hostvars]
     asked: Any = next(filter(None, (hostvars[host].get("__preflight_asked") for host in known)), {})
     answers = to_json_value(asked).get("answers") or {}
-    return build_host_pattern(preflight.list_hosts_with_pending_changes(hostvars, known, answers))
+    return build_host_pattern(
+        pending_changes.list_hosts_with_pending_changes(hostvars, known, answers)
+    )
 
 
 def preflight_pending_text(changes: object) -> list[str]:
     """Return one sentence for each change that a node reverts."""
-    return preflight.describe_pending_changes(to_json_value(changes))
+    return pending_changes.describe_pending_changes(to_json_value(changes))
 
 
 def preflight_pending_seconds(changes: object) -> int:
     """Return how long to wait until a node has begun to revert its pending changes."""
-    return preflight.count_pending_seconds(to_json_value(changes))
+    return pending_changes.count_pending_seconds(to_json_value(changes))
 
 
 def plan_drift(plan: ClusterPlan, held: ResolvedSettings) -> list[str]:
