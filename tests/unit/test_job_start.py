@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 import os
 import pwd
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fullmesh_start
 import pytest
 import records
-from ansible.module_utils.fullmesh.survey import job_start
+from ansible.module_utils.fullmesh.survey import job_start, job_start_program
 from causes.changes import start_of_job, started, survey
 from records import EL1
 from records import UBUNTU1 as UB
@@ -198,7 +200,7 @@ def test_what_the_account_says_is_bounded(told: dict[str, Any]) -> None:
     for one in found:
         assert one["step"] == "use"
         assert one["subject"].isprintable()
-        assert len(one["subject"]) <= job_start.TEXT_MOST
+        assert len(one["subject"]) <= job_start_program.TEXT_MOST
     for part in ("login", "file", "sources"):
         values = job_start.read_values(told.get(part))
         assert all(type(name) is type(value) is str for name, value in values.items())
@@ -296,3 +298,53 @@ def test_the_file_and_line_of_a_value_are_named(begin: Begin, tmp_path: Path) ->
     (step,) = found["steps"]
     assert (step["subject"], step["source"]) == ("NCCL_ALGO", f"{tmp_path}/.profile:2")
     assert ("NCCL_ALGO" in found["login"], "NCCL_ALGO" in found["command"]) == (True, False)
+
+
+def check_start(folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run ``fullmesh-torchrun --check`` as the launcher starts it, with a torch that imports nothing."""
+    package = folder / "site/torch/distributed"
+    package.mkdir(parents=True, exist_ok=True)
+    for place in (package.parent, package):
+        (place / "__init__.py").touch()
+    program = Path(fullmesh_start.__file__)
+    return subprocess.run(
+        [sys.executable, "-B", "-E", "-s", "-S", str(program), sys.executable, str(folder / "env")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder / "site"), **environment},
+    )
+
+
+def test_a_healthy_start_exits_with_0(tmp_path: Path) -> None:
+    (tmp_path / "env").write_text("NNODES=2\nMASTER_PORT=29500\nFULLMESH_ADDRESS=127.0.0.1\n")
+    done = check_start(tmp_path, {"NCCL_DEBUG": "INFO", "MASTER_PORT": "29500"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("all steps succeed\n"), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"LD_PRELOAD": "/nosuch/hook.so"}, "[VC-314] every process prints an error of the loader"),
+        ({"TMPDIR": "/nosuch"}, "[VC-316] you cannot write to /nosuch: ENOENT"),
+        ({"NCCL_ALGO": "Ring "}, "[VC-315] NCCL_ALGO begins or ends with a blank"),
+        ({"NNODES": "4"}, "[VC-321] NNODES has the value '4', and "),
+        ({"PYTHONHOME": "/nosuch"}, "[VC-319] "),
+    ],
+)
+def test_a_start_that_fails_exits_with_1(
+    tmp_path: Path, environment: dict[str, str], words: str
+) -> None:
+    (tmp_path / "env").write_text("NNODES=2\n")
+    done = check_start(tmp_path, environment)
+    assert (done.returncode, words in done.stdout) == (1, True), done.stdout + done.stderr
+
+
+def test_a_torch_that_cannot_be_imported_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "env").write_text("NNODES=2\n")
+    broken = tmp_path / "more/torch/__init__.py"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("\nimport nosuch_part\n")
+    done = check_start(tmp_path, {"PYTHONPATH": str(tmp_path / "more")})
+    assert f"No module named 'nosuch_part'. Fix: correct {broken}:2" in done.stdout

@@ -226,6 +226,15 @@ def test_restarts_get_a_store_of_their_own_each(
     assert call(wrapper, *arguments, **env).stdout.strip() == said
 
 
+def test_a_check_starts_no_job_and_gets_the_callers_arguments(
+    tmp_path: Path, wrapper: Path
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/fullmesh_start.py").write_text("import sys; print(*sys.argv[1:]); sys.exit(1)")
+    done = call(wrapper, "--check")
+    assert (done.returncode, done.stdout) == (1, f"{tmp_path}/bin/python {tmp_path}/env\n")
+
+
 def test_a_node_without_torchrun_is_reported(wrapper: Path) -> None:
     (wrapper.parent / "bin/torchrun").unlink()
     done = call(wrapper, "train.py")

@@ -18,6 +18,7 @@ from ..files import SPACE, split_lines, split_words
 from ..tools import nvidia_smi
 from . import nccl_conf, pci_paths
 from .filters import run_tool
+from .job_start_program import VARIABLES
 from .net import (
     describe_left_out,
     find_pid_owner,
@@ -55,12 +56,7 @@ AUDIT_TAIL = 262144
 DRIVER, DEVICES = "/proc/driver/nvidia/gpus", "/dev"
 MISSING = 127  # of a shell, for a command that is not there
 STA_UNSYNC = 0x40  # adjtimex(2)
-NAMES = re.compile(
-    r"(MASTER_|WORLD_SIZE|RANK|NODE_RANK|NNODES|NPROC|GROUP_RANK|LOCAL_|GLOO_|NCCL_|TORCH_|TP_|UCX_|FI_|FULLMESH_"
-    r"|RCCL_|HCCL_|ASCEND_|UCC_|HSA_|HIP_VISIBLE|ROCR_VISIBLE"
-    r"|OMP_NUM|CUDA_VISIBLE|LD_PRELOAD|LD_LIBRARY|http_proxy|https_proxy|all_proxy|no_proxy"
-    r"|HTTP_PROXY|HTTPS_PROXY|ALL_PROXY|NO_PROXY)"
-)
+NAMES = re.compile(VARIABLES)
 ASSIGNED = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$", re.ASCII)
 SECRET = re.compile(r"//[^/@\s]*@", re.ASCII)
 # Later files win: systemd sets the first for services, PAM and the shell add theirs, Fullmesh's launchers read the

@@ -16,7 +16,6 @@ import contextlib
 import json
 import os
 import pwd
-import re
 import secrets
 import selectors
 import shlex
@@ -30,7 +29,7 @@ from ..foreign_text import parse_foreign_json
 from ..schema.survey import START_STEPS
 from . import job
 from .job_accounts import LOGIN_ENVIRONMENT, UNNAMED_ACCOUNTS, find_unit_accounts
-from .job_start_program import PROGRAM
+from .job_start_program import PROGRAM, clean_text, find_loader_errors
 
 if TYPE_CHECKING:
     from typing import Any
@@ -40,21 +39,13 @@ if TYPE_CHECKING:
 
 # Seconds. The session ends before the survey's deadline, and its content before the session.
 SESSION, INSIDE = 2.2, "1.9"
-LARGEST, STEPS_MOST, TEXT_MOST, NAMES_MOST = 1 << 20, 40, 300, 32
+LARGEST, STEPS_MOST, NAMES_MOST = 1 << 20, 40, 32
 READ = ("PYTHONHOME", "PYTHONPATH")  # by Python
 ANSWER = 2  # marks before the answer, see build_session_command
 STRANGER = "nobody"  # has the rights that every account has
 ENV_FILE, PYTHON = "/etc/fullmesh/env", "/usr/bin/python3"
 NO_SHELLS = ("", "nologin", "false", "sync", "halt", "shutdown")
 SHORT_SHELLS = ("csh", "tcsh")  # take -l only alone
-# The loader's own messages (ld.so(8)).
-PRELOAD = re.compile(
-    r"ERROR: ld\.so: object '([^']{0,300})' from (\S{1,100}) cannot be preloaded \(([^)]{0,200})\)"
-)
-NO_LIBRARY = re.compile(
-    r"error while loading shared libraries: ([^:\s]{1,300}): ([^\n]{1,200})"
-    r"|symbol lookup error: ([^:\s]{1,300}): ([^\n]{1,200})"
-)
 
 
 def choose_start_account(named: str) -> tuple[pwd.struct_passwd | None, bool]:
@@ -140,29 +131,6 @@ def run_session(argv: list[str], environment: dict[str, str]) -> tuple[int | Non
         process.stdout.close()
         process.stderr.close()
     return code, texts[process.stdout], texts[process.stderr]
-
-
-def clean_text(value: object) -> str:
-    """Return a foreign text in one printable line of limited length."""
-    text = str(value)[:TEXT_MOST]
-    return "".join(one if one.isprintable() else " " for one in text).strip()
-
-
-def find_loader_errors(text: str, sources: dict[str, str]) -> list[StartStep]:
-    """Return what the dynamic loader could not load, once each.
-
-    Args:
-        text: the errors of the session.
-        sources: where the loader's variables are set.
-    """
-    found: dict[str, StartStep] = {}
-    for path, source, why in PRELOAD.findall(text):
-        place = sources.get(source) or source
-        found[path] = {"step": "preload", "subject": path, "error": why, "source": place}
-    for library, why, program, symbol in NO_LIBRARY.findall(text):
-        held, error, place = library or program, why or symbol, sources.get("LD_LIBRARY_PATH", "")
-        found[held] = {"step": "load", "subject": held, "error": error, "source": place}
-    return list(found.values())[:STEPS_MOST]
 
 
 def read_program_answer(text: bytes) -> dict[str, Any] | None:
@@ -273,12 +241,11 @@ def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[None, str]:
         stage = "the login shell and Python" if len(parts) > 1 else "the login"
         return None, f"{stage} of {who.pw_name} did not end in time"
     start["sources"] = read_values((said or {}).get("sources"), READ)
-    start["steps"] = [
-        one
-        for one in find_loader_errors(errors, start["sources"])
-        # it may be for some accounts only
-        if known or not os.path.exists(one["subject"])
-    ]
+    loader = find_loader_errors(errors, start["sources"])
+    # it may be for some accounts only
+    start["steps"] = read_steps(
+        [one for one in loader if known or not os.path.exists(one["subject"])]
+    )
     if said is not None:
         start["steps"] += read_steps(said.get("steps"))
         start["login"], start["file"] = (

@@ -2,10 +2,54 @@
 # SPDX-License-Identifier: MIT
 """The program that makes the first steps of a job, as the job's account and in its interpreter.
 
-A text, because the interpreter of jobs need not be the one that runs the survey. Standard library only.
+A text, because the interpreter of jobs need not be the one that runs the survey. Standard library only: on nodes,
+fullmesh-torchrun --check runs it too (node_programs/fullmesh_start_program.py is a link to this file).
 """
 
 from __future__ import annotations
+
+import re
+
+TEXT_MOST = 300
+# Variables that matter to a job.
+VARIABLES = (
+    r"(MASTER_|WORLD_SIZE|RANK|NODE_RANK|NNODES|NPROC|GROUP_RANK|LOCAL_|GLOO_|NCCL_|TORCH_|TP_|UCX_|FI_|FULLMESH_"
+    r"|RCCL_|HCCL_|ASCEND_|UCC_|HSA_|HIP_VISIBLE|ROCR_VISIBLE"
+    r"|OMP_NUM|CUDA_VISIBLE|LD_PRELOAD|LD_LIBRARY|http_proxy|https_proxy|all_proxy|no_proxy"
+    r"|HTTP_PROXY|HTTPS_PROXY|ALL_PROXY|NO_PROXY)"
+)
+# The loader's own messages (ld.so(8)).
+PRELOAD = re.compile(
+    r"ERROR: ld\.so: object '([^']{0,300})' from (\S{1,100}) cannot be preloaded \(([^)]{0,200})\)"
+)
+NO_LIBRARY = re.compile(
+    r"error while loading shared libraries: ([^:\s]{1,300}): ([^\n]{1,200})"
+    r"|symbol lookup error: ([^:\s]{1,300}): ([^\n]{1,200})"
+)
+
+
+def clean_text(value: object) -> str:
+    """Return a foreign text in one printable line of limited length."""
+    text = str(value)[:TEXT_MOST]
+    return "".join(one if one.isprintable() else " " for one in text).strip()
+
+
+def find_loader_errors(text: str, sources: dict[str, str]) -> list[dict[str, str]]:
+    """Return the steps that the dynamic loader could not make, once each.
+
+    Args:
+        text: the errors of the session.
+        sources: where the loader's variables are set.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for path, source, why in PRELOAD.findall(text):
+        place = sources.get(source) or source
+        found[path] = {"step": "preload", "subject": path, "error": why, "source": place}
+    for library, why, program, symbol in NO_LIBRARY.findall(text):
+        held, error, place = library or program, why or symbol, sources.get("LD_LIBRARY_PATH", "")
+        found[held] = {"step": "load", "subject": held, "error": error, "source": place}
+    return list(found.values())
+
 
 PROGRAM = r"""
 import base64, errno, glob, json, os, re, socket, subprocess, sys, tempfile, threading

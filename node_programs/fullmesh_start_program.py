@@ -1,0 +1,1 @@
+../module_utils/fullmesh/survey/job_start_program.py
