@@ -112,7 +112,7 @@ listeners:
   returned: state is started, and listeners were there
 names:
   description: >-
-    Names that ladder_node resolved in the background, C(names) and C(survey), as they would be in its C(facts).
+    What ladder_node found in the background, C(names) and C(survey), as it would be in its C(facts).
   type: dict
   returned: state is started, and ladder_node was called with C(beside)
 done:

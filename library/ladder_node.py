@@ -70,7 +70,7 @@ options:
     default: false
   beside:
     description:
-      - Resolve names in the background. ladder_gloo returns the answers.
+      - Resolve names and run the login of C(as_job) in the background. ladder_gloo returns the answers.
       - A silent name server delays the run only once.
     type: bool
     default: false

@@ -17,7 +17,7 @@ import pytest
 from ansible.module_utils.fullmesh import detach
 from ansible.module_utils.fullmesh.facts import sockets
 from ansible.module_utils.fullmesh.probe import bound, pairs
-from ansible.module_utils.fullmesh.survey import filters, job, names, net, node
+from ansible.module_utils.fullmesh.survey import filters, job, job_start, names, net, node
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,8 +96,12 @@ def test_without_tools_nothing_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(one["what"] == "nft" for one in found["unknown"])
 
 
-def test_names_are_looked_up_beside_the_probe(tmp_path: Path) -> None:
-    """Not in the survey, and their answers wait for whoever comes last."""
+def test_names_and_the_login_run_beside_the_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not in the survey, and the last call waits for their answers."""
+    want = {**WANT, "as_job": True}
+    monkeypatch.setattr(job_start, "survey_job_start", lambda _want: {"account": "jobs"})
     base = str(tmp_path)
     detach.make_run_directory("run1", base)
     go = tmp_path / "go"
@@ -108,10 +112,11 @@ def test_names_are_looked_up_beside_the_probe(tmp_path: Path) -> None:
         return lookups()
 
     def beside(lookups: Callable[[], ParallelLookups]) -> None:
-        names.start_name_lookups("run1", base, lambda: slow(lookups), WANT)
+        names.start_name_lookups("run1", base, lambda: slow(lookups), want)
 
-    found = node.end_survey(node.begin_survey(WANT, beside), WANT)
-    assert not {"reverse", "own_answers", "master_answers"} & set(found)
+    found = node.end_survey(node.begin_survey(want, beside), want)
+    late = {"reverse", "own_answers", "master_answers", "job_start"}
+    assert not late & set(found)
     taken: list[dict[str, Any]] = []
     waiter = threading.Thread(target=lambda: taken.append(names.take_name_answers("run1", base)))
     waiter.start()
@@ -121,7 +126,7 @@ def test_names_are_looked_up_beside_the_probe(tmp_path: Path) -> None:
     waiter.join(30)
     [answers] = taken
     assert answers["names"]["hostname"] == socket.gethostname()
-    assert set(answers["survey"]) == {"reverse", "own_answers", "master_answers", "unknown"}
+    assert set(answers["survey"]) == {*late, "unknown"}
 
 
 def test_a_lookup_that_dies_delays_nothing(tmp_path: Path) -> None:

@@ -236,12 +236,16 @@ class ReverseName(TypedDict):
     seconds: float
 
 
-class NameLookups(TypedDict, total=False):
-    """The answers of name servers. None for an address without a name or a server without an answer."""
+class LateSurvey(TypedDict, total=False):
+    """The slow parts of a survey: the answers of name servers, and a login.
+
+    None for an address without a name or a server without an answer.
+    """
 
     reverse: dict[str, ReverseName | None]
     own_answers: list[str]
     master_answers: list[str]
+    job_start: JobLogin
 
 
 class JobProcess(TypedDict):
@@ -538,7 +542,7 @@ class NodeIdentity(TypedDict):
     host_keys: list[str]
 
 
-class NodeSurvey(NodeSurveyBase, NameLookups, total=False):
+class NodeSurvey(NodeSurveyBase, LateSurvey, total=False):
     """One survey of a node.
 
     ``limits``: of the observing process. ``sysctls``: by name. ``legacy_rules``: by family (ip, ip6), as in
@@ -569,12 +573,11 @@ class NodeSurvey(NodeSurveyBase, NameLookups, total=False):
     hooks: list[PacketHook]
     queues: list[ShapedQueue]
     job_unit: JobUnit
-    job_start: JobLogin
     identity: NodeIdentity
     next_boot: NextBoot
 
 
-class ParallelLookups(NameLookups):
-    """Names that were resolved while listeners and probes ran."""
+class ParallelLookups(LateSurvey):
+    """The slow parts of a survey if they ran next to listeners and probes."""
 
     unknown: list[MissingFact]

@@ -52,7 +52,7 @@ def find_loader_errors(text: str, sources: dict[str, str]) -> list[dict[str, str
 
 
 PROGRAM = r"""
-import base64, errno, glob, json, os, re, socket, subprocess, sys, tempfile, threading
+import base64, errno, glob, json, os, re, socket, subprocess, sys, tempfile, threading, time
 want = json.loads(base64.b64decode(sys.argv[1]))
 steps, home = [], os.path.expanduser("~")
 CALLED = re.compile(want["variables"])
@@ -195,8 +195,8 @@ def check_writes():
         if wanted.startswith("/") and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
             note("cache", wanted, "EACCES" if os.path.isdir(folder) else "ENOTDIR", sources.get(name, ""))
 
-def check_names():
-    failed = {}
+failed = {}
+def start_lookups():
     def ask(name):
         try:
             socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
@@ -208,8 +208,11 @@ def check_names():
     threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in want["names"]]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(0.3)
+    return threads, time.monotonic() + 0.3
+
+def check_names():
+    for thread in lookups:
+        thread.join(max(0, ends - time.monotonic()))
     for name, error in sorted(failed.items()):
         if error:
             note("resolve", name, error)
@@ -232,6 +235,7 @@ def check_paths():
         if path.startswith("/") and not usable:
             note("path", name, path, sources.get(name, ""))
 
+lookups, ends = start_lookups()
 given = {}
 def read_file():
     given.update(read_environment_file())

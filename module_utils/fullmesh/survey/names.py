@@ -1,7 +1,7 @@
 """Resolve names for a diagnosis: this node's own, the master's, those of the plan, and reverse names.
 
-A silent name server delays an answer by seconds. So a separate process resolves names during the probe, and the last
-call on the node returns the answers.
+A silent name server delays an answer by seconds, and a login takes long too. So a separate process runs both during the
+probe, and the last call on the node returns the answers.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def start_name_lookups(
     Args:
         run: of the diagnosis. Its directory exists.
         base: the folder with the directories of runs.
-        survey: makes the lookups of :func:`list_lookups`.
+        survey: makes the lookups of :func:`list_lookups`, and logs in.
         want: ``hosts`` (the plan's lines) and ``address`` of this node.
     """
     place = os.path.join(run_directory(run, base), ANSWERS)

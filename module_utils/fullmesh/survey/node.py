@@ -106,7 +106,7 @@ def read_kernel_range() -> PortRange:
 
 
 def collect_lookups(todo: Todo) -> ParallelLookups:
-    """Query name servers only."""
+    """Query name servers, and log in as the account of jobs."""
     look = SurveyCollector()
     look.begin(todo, names.NAME_SECONDS)
     look.end()
@@ -120,7 +120,7 @@ def begin_survey(
 
     Args:
         want: known data of the node.
-        beside: gets the name lookups to run them during the probe. None: they run here.
+        beside: gets the name lookups and the login to run them during the probe. None: they run here.
     """
     own = want["address"]
     peers = [host["address"] for host in want["hosts"] if host["address"] != own]
@@ -133,6 +133,8 @@ def begin_survey(
         look.found.get("environment", {}).get("values", {}).get("MASTER_ADDR", {}).get("value", "")
     )
     asked = names.list_lookups(peers, master)
+    if want["as_job"]:
+        asked.append(("job_start", lambda: job_start.survey_job_start(want), None))
     if beside:  # this and the namespaces fork, so before there are threads
         beside(lambda: collect_lookups(asked))
         asked = []
@@ -156,8 +158,6 @@ def begin_survey(
         ("job_unit", job_unit.survey_job_unit, None),
         ("next_boot", lambda: next_boot.survey_next_boot(own, peers), None),
     ]
-    if want["as_job"]:
-        todo.append(("job_start", lambda: job_start.survey_job_start(want), None))
     if os.geteuid() == 0 and ":" not in own:
         todo.append(("duplicates", lambda: net.find_duplicate_addresses(own), []))
     look.begin(todo, names.NAME_SECONDS)
