@@ -127,7 +127,7 @@ def read_nvml() -> dict[str, Any]:
 
 def step_machine(run: StepRun) -> None:
     """Compare the GPU facts with NVML, and judge them by the rules of the verification."""
-    from fullmesh.verify import card_faults, cards  # noqa: PLC0415 (its place is known only at run time)
+    from fullmesh.verify import cards  # noqa: PLC0415 (its place is known only at run time)
     from fullmesh.verify.model import ClusterObservations  # noqa: PLC0415 (as above)
 
     if not run.has_gpu:
@@ -144,11 +144,10 @@ def step_machine(run: StepRun) -> None:
     run.check(bool(gpus["cards"]) and not why, f"the survey sees no GPU: {why}")
     run.numbers["tools"] = {name: bool(shutil.which(name)) for name in TOOLS}
     run.numbers["gpus"], run.numbers["facts"] = gpus, on_nodes("facts.gpu").observe_gpus()
-    faults = list(card_faults.find_gpu_faults({"node1": card_faults.GpuNodeFacts(gpus)}))
     plan: Any = {"nodes": {"node1": {"local_ranks": 1}}}
     said: Any = {"node1": {"node": {"facts": {"survey": {"gpus": gpus}}}}}
     seen = ClusterObservations(plan, said)
-    found: list[Any] = [*faults, *cards.check_gpu_health(seen)]
+    found = cards.check_gpu_health(seen)
     run.numbers["findings"] = [
         {"code": one.code, "severity": one.severity, "cause": one.cause} for one in found
     ]

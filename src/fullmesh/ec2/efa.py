@@ -8,7 +8,7 @@ then uses TCP over a device that could reach several hundred Gbit/s.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from fullmesh.observed.survey import EfaSurvey, NcclPlugin
 from fullmesh.result.findings import WARNING, Finding, join_names
@@ -35,23 +35,27 @@ def _check_efa_node(node: str, own: EfaSurvey) -> list[Finding]:
     fabric = own["libfabric"]
     if bare:
         cause = f"{node}: the EFA device {join_names(bare)} has no driver"
-        fix = f"modprobe efa, and read `dmesg | grep efa`. {INSTALL}"
-        return [_make_efa_finding("EF-101", node, cause, ", ".join(bare), fix)]
+        fix = f"modprobe efa. {INSTALL}"
+        check = f"on {node}: dmesg | grep efa"
+        return [
+            _make_efa_finding("EF-101", node, cause, seen=", ".join(bare), fix=fix, check=check)
+        ]
     if not fabric.get("fi_info"):
         cause = f"{node}: it has an EFA device but no libfabric (fi_info)"
-        return [_make_efa_finding("EF-102", node, cause, "", INSTALL)]
+        return [_make_efa_finding("EF-102", node, cause, fix=INSTALL)]
     if not fabric.get("domains"):
         said = fabric.get("said") or f"exit status {fabric.get('rc')}"
         cause = f"{node}: {fabric['fi_info']} -p efa finds no provider: {said}"
-        fix = "fi_info -p efa && ls -l /dev/infiniband. Start a container with --device=/dev/infiniband/uverbs*"
-        return [_make_efa_finding("EF-103", node, cause, said, fix)]
+        fix = "Start a container with --device=/dev/infiniband/uverbs*"
+        check = f"on {node}: fi_info -p efa; ls -l /dev/infiniband"
+        return [_make_efa_finding("EF-103", node, cause, seen=said, fix=fix, check=check)]
     return _check_efa_environment(node, own["environment"]) or _check_efa_plugin(
         node, own["plugin"]
     )
 
 
-def _make_efa_finding(code: str, node: str, cause: str, seen: str, fix: str) -> Finding:
-    return Finding(code, CHECK, cause, node=node, seen=seen, fix=fix)
+def _make_efa_finding(code: str, node: str, cause: str, **more: Any) -> Finding:
+    return Finding(code, CHECK, cause, node=node, **more)
 
 
 def _check_efa_plugin(node: str, plugin: NcclPlugin) -> list[Finding]:
@@ -60,8 +64,9 @@ def _check_efa_plugin(node: str, plugin: NcclPlugin) -> list[Finding]:
         return []
     if plugin["path"]:
         cause = f"{node}: NCCL's plugin {plugin['path']} cannot be loaded: {error}"
-        fix = f"ldd {plugin['path']}. Install versions of plugin, libfabric and CUDA that work together"
-        return [_make_efa_finding("EF-105", node, cause, error, fix)]
+        fix = "Install versions of plugin, libfabric and CUDA that work together"
+        check = f"on {node}: ldd {plugin['path']}"
+        return [_make_efa_finding("EF-105", node, cause, seen=error, fix=fix, check=check)]
     cause = (
         f"{node}: it has EFA, but NCCL finds no libnccl-net.so, so it uses TCP, which is far slower"
     )
@@ -70,10 +75,10 @@ def _check_efa_plugin(node: str, plugin: NcclPlugin) -> list[Finding]:
         fix = f"echo {place.rpartition('/')[0]} > /etc/ld.so.conf.d/aws-ofi-nccl.conf; ldconfig"
         return [
             _make_efa_finding(
-                "EF-104", node, f"{cause} ({place} is not in its search path)", place, fix
+                "EF-104", node, f"{cause} ({place} is not in its search path)", seen=place, fix=fix
             )
         ]
-    return [_make_efa_finding("EF-104", node, cause, "", INSTALL)]
+    return [_make_efa_finding("EF-104", node, cause, fix=INSTALL)]
 
 
 def _check_efa_environment(node: str, env: Mapping[str, str]) -> list[Finding]:
@@ -88,8 +93,8 @@ def _check_efa_environment(node: str, env: Mapping[str, str]) -> list[Finding]:
             "EF-108",
             node,
             f"{node}: {name}={env[name]} in the job's environment keeps NCCL off EFA",
-            f"{name}={env[name]}",
-            f"Remove {name} from the job's environment",
+            seen=f"{name}={env[name]}",
+            fix=f"Remove {name} from the job's environment",
         )
         for name, is_off in off.items()
         if is_off

@@ -23,6 +23,8 @@ from fullmesh.result.findings import ERROR, WARNING, Finding
 CLIENT_PORTS = Need("tcp", 1024, 65535)
 # findings that a run of the role fixes
 FIXED = ("EC-111", "EC-112", "EC-113")
+# Between the two parts of a fault's step that has both.
+CHECK_END = ". Fix: "
 
 
 Pairs = tuple[tuple[str, str], ...]
@@ -33,14 +35,17 @@ def make_ec2_finding(code: str, cause: str, **more: Any) -> Finding:
     return Finding(code, "L2", cause, **more)
 
 
-def format_ec2_finding(one: Finding) -> str:
-    """Format a finding as a coded sentence, as faults are."""
-    return str(Fault(one.code, one.cause, one.fix))
-
-
 def fault_to_finding(fault: Fault, node: str = "", pairs: Pairs = ()) -> Finding:
     """Turn a fault of :mod:`fullmesh.ec2` into a finding."""
-    return make_ec2_finding(fault.code, fault.text, node=node, fix=fault.step, pairs=pairs)
+    check, _, fix = fault.step.rpartition(CHECK_END)
+    return make_ec2_finding(
+        fault.code,
+        fault.text,
+        node=node,
+        check=check.removeprefix("Check: "),
+        fix=fix,
+        pairs=pairs,
+    )
 
 
 def list_node_pairs(names: Sequence[str], node: str = "") -> Pairs:
@@ -319,6 +324,7 @@ def _fold_acl_gaps(
                 port=ports,
                 direction=direction,
                 seen=f"{acl} rule {number}" if number else acl,
+                check=f"aws ec2 describe-network-acls --network-acl-ids {acl}",
                 fix=f"Allow {ports} {bound} in {acl}"
                 + (f", below rule {number}" if number else ""),
                 pairs=_list_acl_pairs(own, ends, names, direction),

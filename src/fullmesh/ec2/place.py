@@ -136,7 +136,10 @@ def _choose_interface(
         faults.append(Fault("EC-110", text, step))
     else:
         text = f"{name}: no network interface has the cluster address {address}"
-        step = "Compare it with the instance's private address, and AWS_REGION or ec2_security_group_region"
+        step = (
+            "Check: aws ec2 describe-network-interfaces. "
+            "Fix: correct the node's address, or set AWS_REGION or ec2_security_group_region to its region"
+        )
         faults.append(Fault("EC-108", text, step))
     return None
 
@@ -197,5 +200,11 @@ def _find_named_group(
         faults.append(Fault("EC-106", text, "Name the group by its id"))
     else:
         text = f"there is no security group {wanted} in {home or 'the VPC of the nodes'}"
-        faults.append(Fault("EC-105", text, "Compare it with `aws ec2 describe-security-groups`"))
+        faults.append(
+            Fault(
+                "EC-105",
+                text,
+                "Check: aws ec2 describe-security-groups. Fix: correct ec2_security_group_groups, or the region",
+            )
+        )
     return None

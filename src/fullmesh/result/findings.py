@@ -76,6 +76,13 @@ class Finding:
         return {**self.folded(), "follows": [one.folded() for one in self.follows]}
 
 
+def format_finding(one: Finding) -> str:
+    """Format a finding as one coded sentence, for a task's message."""
+    steps = [("Check", one.check), ("Fix", one.fix)]
+    said = [f"[{one.code}] {one.cause}", *(f"{label}: {text}" for label, text in steps if text)]
+    return " ".join(part.rstrip(".") + "." for part in said)
+
+
 def get_code_page(code: str) -> str:
     """Return the page of a code."""
     return f"docs/causes/diagnose.md#{code.lower()}"

@@ -249,18 +249,7 @@ def rule_gpu_faults(seen: ClusterObservations) -> Iterator[Finding]:
         for name in seen.plan["nodes"]
         if "present" in (held := get_gpu_survey(seen, name))
     }
-    for one in card_faults.find_gpu_faults(boxes):
-        yield Finding(
-            one.code,
-            "L1",
-            one.cause,
-            node=one.node,
-            seen=one.seen,
-            expected=one.expected,
-            check=one.check,
-            fix=one.fix,
-            severity=one.severity,
-        )
+    yield from card_faults.find_gpu_faults(boxes)
 
 
 # NCCL derives these from the hardware. A value that helps on one machine can slow down the next one.

@@ -10,6 +10,7 @@ from ec2_account import ALL_OUT, CLUSTER, SG, codes, eni, group, permission, pla
 from fullmesh.ec2 import findings as ec2_findings
 from fullmesh.ec2 import place as ec2_place
 from fullmesh.ec2.settings import SecurityGroupSettings
+from fullmesh.result.findings import format_finding
 
 
 def acl(subnet: str, ingress: list[list[Any]], egress: list[list[Any]] | None = None) -> Any:
@@ -37,9 +38,10 @@ def test_an_acl_that_denies_is_named_with_its_rule() -> None:
     deny = [50, "tcp", "deny", "10.0.1.0/24", None, None, 50000, 50999]
     seen = two_subnets(acl("subnet-a", [OPEN]), acl("subnet-b", [deny, OPEN]))
     found = ec2_findings.check_ec2(seen, plan(), SecurityGroupSettings())
-    assert [ec2_findings.format_ec2_finding(one) for one in found] == [
+    assert [format_finding(one) for one in found] == [
         "[EC-114] network ACL acl-subnet-b of subnet-b blocks inbound traffic from n0 at 50000-50999/tcp:"
-        " its rule 50 denies them. Fix: Allow 50000-50999/tcp inbound in acl-subnet-b, below rule 50."
+        " its rule 50 denies them. Check: aws ec2 describe-network-acls --network-acl-ids acl-subnet-b."
+        " Fix: Allow 50000-50999/tcp inbound in acl-subnet-b, below rule 50."
     ]
 
 
@@ -70,14 +72,12 @@ def test_an_acl_that_blocks_a_service_names_the_service() -> None:
         rules = {name: [OPEN] for name in ("subnet-a", "subnet-b")} | {where: [deny, OPEN]}
         seen = two_subnets(*(acl(name, lines) for name, lines in rules.items()))
         seen["groups"] = groups
-        return [
-            ec2_findings.format_ec2_finding(one)
-            for one in ec2_findings.check_ec2(seen, own, settings)
-        ]
+        return [format_finding(one) for one in ec2_findings.check_ec2(seen, own, settings)]
 
     assert found("subnet-a") == [
         "[EC-114] network ACL acl-subnet-a of subnet-a blocks inbound traffic from n1 at 6379/tcp (ray gcs):"
-        " its rule 50 denies them. Fix: Allow 6379/tcp inbound in acl-subnet-a, below rule 50."
+        " its rule 50 denies them. Check: aws ec2 describe-network-acls --network-acl-ids acl-subnet-a."
+        " Fix: Allow 6379/tcp inbound in acl-subnet-a, below rule 50."
     ]
     assert found("subnet-b") == []
 

@@ -10,6 +10,7 @@ from ec2_account import CLUSTER, OTHER, SG, VPC, codes, eni, group, permission, 
 from fullmesh.ec2 import findings as ec2_findings
 from fullmesh.ec2 import security_group
 from fullmesh.ec2.settings import SecurityGroupSettings
+from fullmesh.result.findings import format_finding
 
 
 def refused(seen: dict[str, Any], own: dict[str, Any], **settings: Any) -> str:
@@ -32,7 +33,7 @@ def test_a_complete_cluster_has_no_finding_and_no_change() -> None:
 def test_the_missing_part_of_a_range_is_named() -> None:
     rules = [CLUSTER[0], permission("tcp", 50000, 50999, SG), permission("tcp", 52000, 54095, SG)]
     found = ec2_findings.check_ec2(raw(groups=[group(rules)]), plan(), SecurityGroupSettings())
-    assert [ec2_findings.format_ec2_finding(one) for one in found] == [
+    assert [format_finding(one) for one in found] == [
         f"[EC-112] security group {SG} (fullmesh) lacks a rule from itself for 51000-51999/tcp."
         f" Fix: aws ec2 authorize-security-group-ingress --group-id {SG} --ip-permissions"
         f" 'IpProtocol=tcp,FromPort=51000,ToPort=51999,UserIdGroupPairs=[{{GroupId={SG}}}]'."

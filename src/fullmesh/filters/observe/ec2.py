@@ -11,6 +11,7 @@ from fullmesh.faults import Fault
 from fullmesh.filters.pattern import build_host_pattern
 from fullmesh.model.types import ClusterPlan
 from fullmesh.plain import to_json_value
+from fullmesh.result.findings import format_finding
 
 
 def _read_ec2_settings(given: Any, plan: Any) -> SecurityGroupSettings:
@@ -62,7 +63,7 @@ def ec2_findings(
         to_json_value(raw), to_json_value(plan), _read_ec2_settings(given, plan)
     )
     kept = [one for one in found if not (fixed and one.code in findings.FIXED)]
-    return [{**one.as_dict(), "text": findings.format_ec2_finding(one)} for one in kept]
+    return [{**one.as_dict(), "text": format_finding(one)} for one in kept]
 
 
 def ec2_concerned(hostvars: Any, hosts: list[str]) -> str:

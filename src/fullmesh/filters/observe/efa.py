@@ -8,25 +8,16 @@ from typing import Any
 from fullmesh.border import validate_answer
 from fullmesh.ec2 import efa
 from fullmesh.observed.survey import EfaSurvey
-from fullmesh.result.types import FindingRow
+from fullmesh.result.findings import format_finding
 
 
-class EfaFinding(FindingRow):
-    """A finding with its coded sentence."""
-
-    text: str
-
-
-def efa_findings(observations: Mapping[str, Any]) -> list[EfaFinding]:
-    """Return the findings about EFA on the nodes."""
+def efa_findings(observations: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the findings about EFA on the nodes. ``text`` is the coded sentence."""
     seen = {
         str(node): validate_answer(EfaSurvey, own, f"efa_facts on {node}")
         for node, own in observations.items()
     }
-    return [
-        {**one.as_dict(), "text": f"[{one.code}] {one.cause}. {one.fix}."}
-        for one in efa.check_efa(seen)
-    ]
+    return [{**one.as_dict(), "text": format_finding(one)} for one in efa.check_efa(seen)]
 
 
 def efa_plugin_verdict(seen: Mapping[str, Any]) -> str:
