@@ -113,7 +113,7 @@ CODE = (
 STATE = "root's file under /var/lib/fullmesh, which Fullmesh wrote"
 # Function that reads text which Fullmesh wrote itself -> what that is.
 OWN_TEXT = {
-    "module_utils/fullmesh/ask/boot.py:compile_program": "the program, proved by its checksum",
+    "module_utils/fullmesh/ask/boot.py:receive_program": "the program, proved by its checksum",
     "module_utils/fullmesh/ask/boot.py:main": "the controller's question",
     "module_utils/fullmesh/bundle/archive.py:open_bundle": "written here, of an index that was read",
     "module_utils/fullmesh/firewall/observed.py:list_carried_ports": STATE,

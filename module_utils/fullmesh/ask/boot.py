@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from ..schema.ask import NodeAnswer, NodeQuestion
 
-    # module -> its code, and whether it is a package
-    Program = dict[str, tuple[bool, CodeType]]
+    # module -> whether it is a package, and its source or its code
+    Program = dict[str, tuple[bool, str | CodeType]]
 
 SHA256_BYTES = 32
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
@@ -68,8 +68,9 @@ class ProgramLoader:
         del spec
 
     def exec_module(self, module: Any) -> None:
-        """Run the module's code."""
-        exec(self.program[module.__name__][1], module.__dict__)  # noqa: S102 (a loader executes code)
+        """Run the module's code. Compile it if that was not done."""
+        code = compile_module(module.__name__, self.program[module.__name__][1])
+        exec(code, module.__dict__)  # noqa: S102 (a loader executes code)
 
 
 def get_bytecode_tag() -> str:
@@ -107,8 +108,8 @@ def load_cached_program(question: NodeQuestion) -> bytes:
     return data[SHA256_BYTES:] if whole else b""
 
 
-def cache_program(question: NodeQuestion, code: bytes) -> str:
-    """Replace the cached program by this one. Return the reason if that fails."""
+def cache_program(question: NodeQuestion, program: Program) -> str:
+    """Replace the cached program by this one, compiled. Return the reason if that fails."""
     folder = question["folder"]
     if not folder:
         return ""
@@ -121,6 +122,7 @@ def cache_program(question: NodeQuestion, code: bytes) -> str:
             with open(
                 os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb"
             ) as stream:
+                code = compile_program(program)
                 stream.write(hashlib.sha256(code).digest() + code)
             os.rename(part, get_cache_path(question))
         except OSError:
@@ -136,17 +138,22 @@ def cache_program(question: NodeQuestion, code: bytes) -> str:
     return ""
 
 
-def compile_program(data: bytes) -> bytes:
-    """Compile a program's source: zlib of JSON, module -> [whether it is a package, text]."""
-    program = {
-        name: (package, compile(text, f"fullmesh:{name}", "exec", dont_inherit=True))
-        for name, (package, text) in json.loads(zlib.decompress(data)).items()
-    }
-    return marshal.dumps(program)
+def compile_module(name: str, code: str | CodeType) -> CodeType:
+    """Return the code of a module, given it or its source."""
+    if isinstance(code, str):
+        return compile(code, f"fullmesh:{name}", "exec", dont_inherit=True)
+    return code
 
 
-def receive_program(question: NodeQuestion, given: BinaryIO, told: BinaryIO) -> bytes:
-    """Request the program's source.
+def compile_program(source: Program) -> bytes:
+    """Compile all modules of a program, to keep them."""
+    return marshal.dumps(
+        {name: (package, compile_module(name, code)) for name, (package, code) in source.items()}
+    )
+
+
+def receive_program(question: NodeQuestion, given: BinaryIO, told: BinaryIO) -> Program:
+    """Request the program's source: zlib of JSON, module -> [whether it is a package, text].
 
     Raises:
         ValueError: other data came.
@@ -159,7 +166,8 @@ def receive_program(question: NodeQuestion, given: BinaryIO, told: BinaryIO) -> 
     data = first + given.read(question["size"] - len(first))
     if hashlib.sha256(data).hexdigest() != question["program"]:
         raise ValueError(f"{len(data)} received bytes do not match the program's checksum")
-    return data
+    program: Program = json.loads(zlib.decompress(data))
+    return program
 
 
 def watch_controller(question: NodeQuestion, answered: list[float]) -> None:
@@ -196,13 +204,16 @@ def answer_question(
     said: NodeAnswer = {"python": sys.executable}
     try:
         code = load_cached_program(question)
-        if not code:
-            code = compile_program(receive_program(question, given, told))
-            unkept = cache_program(question, code)
+        if code:
+            program: Program = marshal.loads(code)  # noqa: S302 (of a checked file in root's folder)
+        else:
+            program = receive_program(question, given, told)
+            # a program that is not kept compiles only the modules that it imports
+            unkept = cache_program(question, program)
             if unkept:
                 said["unkept"] = unkept
         _thread.start_new_thread(watch_controller, (question, answered))
-        sys.meta_path.insert(0, ProgramLoader(marshal.loads(code)))  # noqa: S302 (of a checked file in root's folder)
+        sys.meta_path.insert(0, ProgramLoader(program))
         module = __import__(question["module"], fromlist=["*"])
         said["result"] = getattr(module, question["function"])(**question["given"])
     except Exception:

@@ -18,7 +18,6 @@ from .handshake import PAYLOAD_LIMIT
 from .job_account import probe_as_job_account
 from .job_network import probe_job_networks
 from .pairs import measure_rates, probe_links, refute_black_holes
-from .sweep import condense_sweep, row_to_target, sweep_peers
 from .ways import find_unusual_routes
 
 if TYPE_CHECKING:
@@ -54,11 +53,13 @@ def connect_to_peers(**want: Any) -> LadderLinksResult:
     }
     targets: list[ProbeTarget] = want["targets"]
     if want["sweep"]:
+        from . import sweep  # noqa: PLC0415 (only large clusters are swept)
+
         rows: list[SweepTarget] = want["sweep"]
-        found, tried = sweep_peers(rows, me, want["seconds"], want["at_once"], want["budget"])
-        said["links"], said["swept"] = condense_sweep(rows, tried, found, want["master"])
+        found, tried = sweep.sweep_peers(rows, me, want["seconds"], want["at_once"], want["budget"])
+        said["links"], said["swept"] = sweep.condense_sweep(rows, tried, found, want["master"])
         odd = {record["node"] for record in said["links"]}
-        targets = [row_to_target(row) for row in rows if row["node"] in odd]
+        targets = [sweep.row_to_target(row) for row in rows if row["node"] in odd]
     else:
         said["links"] = probe_links(targets, me, want["seconds"], choose_connection_window())
         if want["as_job"]:

@@ -14,7 +14,6 @@ import signal
 import socket
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from ..detach import run_detached, run_directory
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..schema.ladder import DeferredLookups, LadderNodeParams
+    from ..schema.ladder import DeferredLookups, LadderNodeParams, ResolvedNames
     from ..schema.survey import ParallelLookups, ReverseName
 
     Todo = list[tuple[str, Callable[[], Any], Any]]
@@ -92,9 +91,14 @@ def start_name_lookups(
         signal.alarm(LIFE_SECONDS)
         if has_lease(os.path.dirname(place)):
             end_with_lease(os.path.dirname(place))
-        with ThreadPoolExecutor(1) as pool:
-            plan = pool.submit(observe_names, want["hosts"], want["address"])
-            found: DeferredLookups = {"survey": survey(), "names": plan.result()}
+        plan: list[ResolvedNames] = []
+        thread = threading.Thread(
+            target=lambda: plan.append(observe_names(want["hosts"], want["address"]))
+        )
+        thread.start()
+        late = survey()
+        thread.join()
+        found: DeferredLookups = {"survey": late, "names": plan[0]}
         with os.fdopen(handle, "wb") as stream:
             stream.write(json.dumps(found).encode())
 

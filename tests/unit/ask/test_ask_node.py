@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.ask import boot
-from ask_connections import TEST, ask, asked, result, way
+from ask_connections import TEST, TOLD, ask, asked, result, way
 
 from fullmesh.ask import answers, program, rounds
 
@@ -37,6 +37,15 @@ def test_a_program_is_sent_once_and_replaces_the_older(private: Path, tmp_path: 
     assert not old.exists()
     (mine,) = private.glob("told-*")
     assert mine.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("_told")
+def test_a_program_that_is_not_kept_compiles_only_its_imports(tmp_path: Path) -> None:
+    (tmp_path / "utils/fullmesh/told.py").write_text(
+        f"{TOLD}\ndef unused():\n    from . import broken\n"
+    )
+    (tmp_path / "utils/fullmesh/broken.py").write_text("(")
+    assert result(way(None), asked("", text="x"))["text"] == "x"
 
 
 @pytest.mark.usefixtures("_told")
@@ -75,7 +84,7 @@ def test_a_full_disk_costs_only_that_it_travels_again(
 
     monkeypatch.setattr(os, "rename", full)
     question: Any = {"name": "told", "program": "0" * 64, "folder": str(private)}
-    assert boot.cache_program(question, b"code") == f"{private}: No space left on device"
+    assert boot.cache_program(question, {}) == f"{private}: No space left on device"
     assert list(private.iterdir()) == []
 
 
