@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -26,7 +28,8 @@ STIFF = (
 LIMITS = {"where": 1.2, "what": 2.0, STIFF: 0.3, ";": 3.0}
 LONG_SENTENCE, MOST_LONG = 25, 0.12
 PRODUCT = ("src/fullmesh/*.py", "module_utils/*.py", "library/*.py", "node_programs/*.py")
-TASKS = ("roles/*/tasks/*.yml", "playbooks/*.yml")
+TASKS = ("roles/*/tasks/*.yml", "roles/*/handlers/*.yml", "molecule/*.yml", "playbooks/*.yml")
+TASK_LISTS = ("tasks", "pre_tasks", "post_tasks", "handlers", "block", "rescue", "always")
 
 
 def list_files(*patterns: str) -> Iterator[Path]:
@@ -72,22 +75,36 @@ def list_strings() -> tuple[list[str], list[str]]:
     return messages, docstrings
 
 
-def list_task_names() -> list[str]:
-    found = []
+def walk_tasks(tasks: list[Any]) -> Iterator[str]:
+    """List the names of tasks, without those of the plays around them."""
+    for task in tasks:
+        if "hosts" not in task and "ansible.builtin.import_playbook" not in task:
+            yield task["name"]
+        for key in TASK_LISTS:
+            yield from walk_tasks(task.get(key, []))
+
+
+def list_task_names() -> dict[str, list[str]]:
+    """List the names of the tasks of each role, molecule scenario and playbook."""
+    found: dict[str, list[str]] = {}
     for path in list_files(*TASKS):
-        for task in re.findall(r"^\s*- name: (.+)$", path.read_text(), re.MULTILINE):
-            found.append(str(yaml.safe_load(task)))
+        name = path.relative_to(ROOT)
+        owner = str(name if name.parts[0] == "playbooks" else Path(*name.parts[:2]))
+        content = yaml.safe_load(path.read_text())
+        if isinstance(content, list) and "name" in content[0]:
+            found.setdefault(owner, []).extend(walk_tasks(content))
     return found
 
 
 MESSAGES, DOCSTRINGS = list_strings()
+TASK_NAMES = list_task_names()
 KINDS = {
     "README": list_pages("README.md"),
     "docs": list_pages("docs/*.md"),
     "READMEs of roles": list_pages("roles/*/README.md"),
     "messages": MESSAGES,
     "docstrings": DOCSTRINGS,
-    "task names": list_task_names(),
+    "task names": [name for names in TASK_NAMES.values() for name in names],
 }
 
 
@@ -128,7 +145,21 @@ def test_long_sentences_are_counted(text: str, share: float) -> None:
     assert count_long_sentences([text]) == pytest.approx(share)
 
 
+@pytest.mark.parametrize("owner", TASK_NAMES)
+def test_task_names_are_unique_in_role_scenario_and_playbook(owner: str) -> None:
+    names = Counter(TASK_NAMES[owner])
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_task_names_have_three_to_eight_words() -> None:
+    assert [
+        name
+        for name in KINDS["task names"]
+        if not 3 <= len(re.sub(r"^\w+ \| |(?<=\{\{).*?(?=\}\})", "", name).split()) <= 8
+    ] == []
+
+
 def test_strings_of_the_product_are_found() -> None:
     assert len(MESSAGES) > 3000
     assert any("Ansible" in text for text in DOCSTRINGS)
-    assert len(KINDS["task names"]) > 300
+    assert len(KINDS["task names"]) > 1000
