@@ -30,7 +30,7 @@ NODES = {"el1": ("box1", "gpu1"), "ubuntu1": ("box2", "gpu2")}
 # From bare machines and back, each whole.
 WAYS = ("README.md", "docs/tutorials/first-hour.md", "docs/tutorials/two-machines.md")
 # One gives a node back, one takes the lab away.
-LAST = ("docs/operate.md", "docs/lab.md")
+LAST = ("docs/operate.md", "docs/development/lab.md")
 TO_RUN = to_run()
 ORDER = (*WAYS, *(page for page in TO_RUN if page not in {*WAYS, *LAST}), *LAST)
 # The machines as the pages take them: an account that may use sudo, addresses that the next boot forgets, a script.

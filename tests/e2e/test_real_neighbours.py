@@ -5,8 +5,8 @@ fail2ban with a ban; keepalived on both nodes, which agree by VRRP who has the a
 (nfs-ganesha, which needs no module of the kernel) and NFS 4 calls of a program (libnfs), since a container of the lab
 can neither load nfsd nor mount. Everything that is asked for is asked for by a new connection from the other node.
 
-Not real: the distributions (docs/lab.md), the kernel's NFS server and client, and what tests/e2e/test_neighbours.py
-makes by hand. Nodes get the packages within a minute, made before that in half of one.
+Not real: the distributions (docs/development/lab.md), the kernel's NFS server and client, and objects that
+tests/e2e/test_neighbours.py makes by hand. Nodes get the packages within a minute, made before that in half of one.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ HEAD = """\
 
 Written by `pytest tests/faults`, on {day}. Every cause that containers, namespaces, nft,
 tc or files can make (`src/fullmesh/causes`) was made on lab nodes (look-alikes of CentOS Stream 9 and
-Ubuntu 24.04, see docs/lab.md), one at a time, and `diagnose` was asked. *Found* says that exactly this code was
+Ubuntu 24.04, see docs/development/lab.md), one at a time, and `diagnose` ran. *Found* says that exactly this code was
 the one primary finding, with the right node, peer, direction and port; a diagnosis after {every} repair had to be
 silent. *Seconds* is from the command to the answer, on {cores} cores that two labs and others shared (load average
 {load:.0f} at the end). *tuned* nodes were configured by `site.yml`; *bare* nodes have addresses, typed in, and nothing

@@ -19,7 +19,7 @@ HEAD = """\
 # Jobs that stand, and what was said of them
 
 Written by `pytest tests/hang`, on {day}. Each row is a real job (torch 2.13, Gloo) over two lab nodes
-(look-alikes of CentOS Stream 9 and Ubuntu 24.04, see docs/lab.md) with the firewall on, started there by an
+(look-alikes of CentOS Stream 9 and Ubuntu 24.04, see docs/development/lab.md) with the firewall on, started there by an
 account without rights through `fullmesh-torchrun`. Then it was broken, and `./fullmesh hang` was asked. *Found* says
 that this code was the first finding and no other cause stood beside it, with the right ranks and the right file and
 line, or with no line where none can be known. *Seconds* is from the command to the answer, three of them between its

@@ -25,7 +25,7 @@ def test_ten_thousand_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = []
     monkeypatch.setattr(Schedules, "check_invariants", counted(steps))
     run_state_machine_as_test(Schedules, settings=LARGE)
-    print(len(steps), "steps")  # noqa: T201 (a figure of docs/reliability.md)
+    print(len(steps), "steps")  # noqa: T201 (a figure of docs/development/reliability.md)
     assert len(steps) > 10_000
 
 

@@ -13,7 +13,7 @@ from .score import Score, good
 KEPT = (1, 8, 9, 5, 2, 10, 35, 37, 46, 52)
 SEEDS = range(200)
 HEALTHY, BUSY = 60, 24
-# What is chance in a fault may spare one of the two who look; what was measured stands in docs/tested.md.
+# What is chance in a fault may spare one of the two who look; what was measured stands in docs/development/tested.md.
 RECALL, PLACED = 0.99, 0.98
 
 

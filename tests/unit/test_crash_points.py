@@ -22,7 +22,7 @@ def tried(*words: str) -> int:
     )
     assert done.stdout, done.stderr
     said = json.loads(done.stdout)
-    print(words, said["tried"], said["seconds"])  # noqa: T201 (the figures of docs/reliability.md)
+    print(words, said["tried"], said["seconds"])  # noqa: T201 (the figures of docs/development/reliability.md)
     assert said["wrong"] == {}
     return int(said["tried"])
 

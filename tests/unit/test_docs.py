@@ -17,7 +17,7 @@ from fullmesh.model import plan
 from fullmesh.settings import ROOT
 
 FIRST = ("README", "SECURITY")
-PAGES = sorted([*(ROOT / f"{name}.md" for name in FIRST), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*(ROOT / f"{name}.md" for name in FIRST), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 README_LINES = 120
 FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[0-9]*.yml"))
@@ -67,7 +67,7 @@ def collected(folder: str, *more: str) -> int:
 
 
 def test_the_pages_count_the_same_faults_and_cuts() -> None:
-    tested = (ROOT / "docs/tested.md").read_text()
+    tested = (ROOT / "docs/development/tested.md").read_text()
     assert f"{len(FAULTS)} injected faults" in tested
     gpus = [fault for fault in FAULTS if fault.case.startswith("gpu-")]
     assert f"{len(gpus)} are of simulated GPUs" in tested
@@ -101,7 +101,7 @@ def test_services_that_a_page_shows_make_a_plan(page: str, text: str) -> None:
 
 
 def test_the_ports_of_slurm_are_a_service_as_all_others() -> None:
-    for page in (ROOT / "docs").glob("*.md"):
+    for page in (ROOT / "docs").rglob("*.md"):
         assert "fullmesh_service_ports" not in page.read_text(), page.name
     assert "docs/launchers.md" in {page for page, _ in SERVICES}
 

@@ -12,7 +12,7 @@ from fullmesh.explain import judge
 from fullmesh.settings import ROOT
 
 ALL = threads.read()
-PAGE = ROOT / "docs/tested.md"
+PAGE = ROOT / "docs/development/tested.md"
 # the page's rows: | which half | threads | right | symptom | another cause | silent | causes named wrongly in all |
 ROW = re.compile(
     r"^\| (?P<half>[^|]+?) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", re.MULTILINE

@@ -1,8 +1,8 @@
 """Programs of others for a lab's nodes: ``python3 -m devtools.lab.neighbours --name LAB [--kind docker]``.
 
 Podman with netavark, fail2ban, keepalived, bird and an NFS server as real packages, which the lab's repositories do not
-have: made once, the way those are (docs/lab.md), and installed by apt and dnf. Docker comes alone: its daemon starts
-with its package. For look-alikes; what runs is Debian's.
+have: made once, as those are (docs/development/lab.md), and installed by apt and dnf. Docker is alone, since its daemon
+starts with its package. For look-alikes; the programs are Debian's.
 """
 
 from __future__ import annotations

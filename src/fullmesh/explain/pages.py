@@ -13,7 +13,7 @@ READMES = {
     "DR": "docs/status.md",
     "ST": "docs/status.md",
     "WA": "docs/watch.md",
-    "LB": "docs/lab.md",
+    "LB": "docs/development/lab.md",
     "PL": "inventory/prod",
     "UN": "docs/architecture.md",
     "HC": "docs/check.md",

@@ -50,7 +50,7 @@ CODES = {
     "PR-120": "the ranks of a node outside this run are auto",
 }
 
-# The systems that the roles have variables for. docs/tested.md lists the tests on each.
+# The systems that the roles have variables for. docs/development/tested.md lists the tests on each.
 SUPPORTED: Mapping[str, Sequence[str]] = {
     "CentOS": ("9", "10"),
     "RedHat": ("9", "10"),
