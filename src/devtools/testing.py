@@ -96,23 +96,23 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="leave out parts that need the lab; ansible-lint reads only changed files",
     )
     parser.add_argument(
-        "--all", action="store_true", help="run also the parts that CI leaves out to save time"
+        "--all", action="store_true", help="also run the parts that CI leaves out to save time"
     )
-    parser.add_argument("--list", action="store_true", help="print the parts and stop")
+    parser.add_argument("--list", action="store_true", help="list the parts and exit")
     parser.add_argument(
-        "part", nargs="*", help="only these parts (a name, or its first words; - for a space)"
+        "part", nargs="*", help="run only these parts: a name or its first words, with - or spaces"
     )
     parser.add_argument(
         "--shard",
         action="store_true",
-        help="some parts of --all, chosen by the commit; a failed one runs once more and may be flaky",
+        help="run some parts of --all, chosen by the commit. A failed part runs once more",
     )
     parser.add_argument(
         "--elapsed",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="with --shard: how much of CI's 90 minutes is over",
+        help="with --shard: seconds of CI's 90 minutes that have passed",
     )
     parser.set_defaults(func=run, offer_part=list_part_words)
 

@@ -66,7 +66,7 @@ VERBS = {
         "demo",
         "demo --break",
         ok="the lab is verified, or the diagnosis found the break",
-        problem="it is not",
+        problem="a step failed, or the diagnosis missed the break",
     ),
     "init": _describe_verb(
         SETUP,
@@ -80,7 +80,7 @@ VERBS = {
     "plan": _describe_verb(
         SETUP,
         INVENTORY_VERBS,
-        "Show what apply would change on each node; changes nothing",
+        "Show the changes that apply would make on each node (changes nothing)",
         "plan -i inventory/mine",
         ok="apply can run",
         problem="apply would be refused, or a node failed",
@@ -92,7 +92,7 @@ VERBS = {
         "apply -i inventory/mine",
         "apply -i inventory/mine --dry-run",
         ok="the nodes are configured and verified",
-        problem="a node failed, or the verification did",
+        problem="a node or the verification failed",
     ),
     "undo": _describe_verb(
         SETUP,
@@ -114,7 +114,7 @@ VERBS = {
     "verify": _describe_verb(
         CHECK,
         INVENTORY_VERBS,
-        "Run all checks on configured nodes; changes nothing",
+        "Run all checks on configured nodes (changes no settings)",
         "verify -i inventory/mine",
         "verify -i inventory/mine --bisect",
         ok="the cluster passed all checks",
@@ -123,7 +123,7 @@ VERBS = {
     "status": _describe_verb(
         CHECK,
         "fullmesh.verbs.status",
-        "Show the nodes, their drift, running jobs and the last verdict; changes nothing",
+        "Show the nodes, their drift, running jobs and the last verdict (changes nothing)",
         "status -i inventory/mine",
         "status --json",
         ok="all nodes are as configured, and the last run passed",
@@ -133,7 +133,7 @@ VERBS = {
     "diagnose": _describe_verb(
         CHECK,
         "fullmesh.verbs.diagnose",
-        "Find faults between any nodes, configured or not, and name the fixes; changes nothing",
+        "Find faults between any nodes, configured or not, and their fixes (changes nothing)",
         "diagnose -i inventory/mine",
         "diagnose -i inventory/mine --bandwidth",
         ok="no fault was found",
@@ -152,7 +152,7 @@ VERBS = {
     "hang": _describe_verb(
         TROUBLESHOOT,
         "fullmesh.verbs.hang",
-        "Name the rank, collective and line of code that a hung job waits for; changes nothing",
+        "Name the rank, collective and line of code that a hung job waits for (changes nothing)",
         "hang -i inventory/mine",
         ok="no rank hangs",
         problem="a cause was found",
@@ -169,7 +169,7 @@ VERBS = {
     "explain-log": _describe_verb(
         TROUBLESHOOT,
         "fullmesh.verbs.explain",
-        "Name the causes in the logs of a failed job; works offline",
+        "Name the causes in the logs of a failed job (works offline)",
         "explain-log rank0.log rank1.log",
         ok="nothing wrong was found",
         problem="a cause, a symptom, or an error that no rule knows was found",
@@ -178,7 +178,7 @@ VERBS = {
     "explain": _describe_verb(
         TROUBLESHOOT,
         "fullmesh.verbs.explain",
-        "Explain a code and its fix, or list all codes; works offline",
+        "Explain a code and its fix, or list all codes (works offline)",
         "explain VC-202",
         ok="the code is explained",
         usage="the code does not exist",
@@ -261,21 +261,25 @@ VERBS = {
         problem="uv failed",
     ),
     "help": _describe_verb(
-        HELP, "fullmesh.verbs.about", "Show the help of a verb", "help diagnose", ok="shown"
+        HELP,
+        "fullmesh.verbs.about",
+        "Show the help of a verb",
+        "help diagnose",
+        ok="the help is shown",
     ),
     "version": _describe_verb(
         HELP,
         "fullmesh.verbs.about",
         "Show the versions of Fullmesh, Python, ansible-core and torch",
         "version --json",
-        ok="shown",
+        ok="the versions are shown",
     ),
     "completion": _describe_verb(
         HELP,
         "fullmesh.shell.cli",
         "Print the completion script for bash or zsh",
         "completion bash",
-        ok="printed",
+        ok="the script is printed",
     ),
 }
 

@@ -128,7 +128,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def gpus(args: argparse.Namespace) -> int:
-    """Let a node seem to have GPUs."""
+    """Simulate GPUs in a node."""
     paths = find()
     lab_gpus.check_play(args.play)
     lab_gpus.check_lines(args.line)
@@ -140,7 +140,7 @@ def gpus(args: argparse.Namespace) -> int:
 
 
 def build(_args: argparse.Namespace) -> int:
-    """Build images and repositories only."""
+    """Build images and repositories only"""
     paths = find()
     podman = lifecycle.open_podman(paths)
     builder = Builder(paths, podman, source.decide(paths.home / "image-source.json").kind)
@@ -172,38 +172,46 @@ def add_verbs(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
         parser.set_defaults(func=guarded(command))
         return parser
 
-    one = add("up", up, "Bring a lab up; what exists already is kept.")
+    one = add("up", up, "Start a lab, or add what it lacks")
     one.add_argument("--name", default=plan.DEFAULT_NAME)
     one.add_argument(
-        "--nodes", type=int, help=f"1 to {plan.MAX_NODES}; default {plan.DEFAULT_NODES}"
+        "--nodes",
+        type=int,
+        help=f"number of nodes, 1 to {plan.MAX_NODES} (default {plan.DEFAULT_NODES})",
     )
     one.add_argument("--families", help="el, ubuntu or el,ubuntu (default), in this order")
     one.add_argument("--ipv6", action="store_true", help="plan IPv6 cluster addresses")
-    one.add_argument("--outsider", action="store_true", help="add a node that is no peer")
+    one.add_argument("--outsider", action="store_true", help="add a node that is not a peer")
     one.add_argument(
-        "--dhcp", action="store_true", help="one card a node, with a lease, for ssh too"
+        "--dhcp",
+        action="store_true",
+        help="one NIC per node, with a DHCP lease, for ssh and the cluster",
     )
     one.add_argument(
         "--no-compiled",
         action="store_true",
-        help="new nodes compile Ansible's modules at every call, as any other machine does (for timings)",
+        help="new nodes compile Ansible's modules at every call, as real machines do (for timings)",
     )
-    one = add("down", down, "Remove a lab; images and repositories stay.")
+    one = add("down", down, "Remove a lab, and keep images and repositories")
     one.add_argument("--name", default=plan.DEFAULT_NAME)
-    one.add_argument("--all", action="store_true", help="every lab")
+    one.add_argument("--all", action="store_true", help="all labs")
     one.add_argument("--purge", action="store_true", help="remove images and repositories too")
-    one = add("status", status, "Say which labs there are and what runs.")
+    one = add("status", status, "Show the labs and the nodes that run")
     one.add_argument("--name")
     one.add_argument("--json", action="store_true")
-    one = add("exec", execute, "Run a command in a node; its exit code is ours.")
+    one = add("exec", execute, "Run a command in a node, and return its exit code")
     one.add_argument("--name", default=plan.DEFAULT_NAME)
     one.add_argument("node", metavar="NODE")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
-    one = add("gpus", gpus, "Let a node seem to have GPUs: the real nvidia-smi over a stand-in.")
+    one = add(
+        "gpus", gpus, "Simulate GPUs in a node: the real nvidia-smi with a stand-in for its library"
+    )
     one.add_argument("--name", default=plan.DEFAULT_NAME)
     one.add_argument("node", metavar="NODE")
     one.add_argument("play", metavar="GPUS", help=", ".join([*lab_gpus.PLAYS, lab_gpus.NONE]))
-    one.add_argument("line", nargs="*", metavar="KEY=VALUE", help="what differs, like 3.ecc_lost=2")
+    one.add_argument(
+        "line", nargs="*", metavar="KEY=VALUE", help="a fault or difference, such as 3.ecc_lost=2"
+    )
     add("build", build, "Build images and repositories only.")
-    add("packages", packages, "Print the packages that this machine needs.")
+    add("packages", packages, "Print the packages that this machine needs")
     vm_cli.add_verbs(commands, guarded)

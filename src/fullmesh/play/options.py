@@ -55,9 +55,9 @@ def _make_value_option(names: str, value: str, text: str = "") -> AnsibleOption:
     return AnsibleOption(tuple(names.split()), text, value)
 
 
-LIMIT = _make_value_option("-l --limit", "PATTERN", "only the hosts that this pattern matches too")
+LIMIT = _make_value_option("-l --limit", "PATTERN", "only the hosts that also match this pattern")
 USER = _make_value_option("-u --user", "NAME", "log in as this user")
-CHECK = _make_switch("-C --check", "change nothing, and show the tasks that would")
+CHECK = _make_switch("-C --check", "only show the changes that a run would make")
 # Options for the inventory and the connections to its hosts.
 CONNECT = (
     LIMIT,
@@ -65,9 +65,9 @@ CONNECT = (
     USER,
     _make_value_option("--private-key --key-file", "FILE", "log in with this private key"),
     _make_value_option(
-        "--vault-password-file --vault-pass-file", "FILE", "where the vault's password is"
+        "--vault-password-file --vault-pass-file", "FILE", "file with the vault password"
     ),
-    _make_switch("-J --ask-vault-pass --ask-vault-password", "ask for the vault's password"),
+    _make_switch("-J --ask-vault-pass --ask-vault-password", "ask for the vault password"),
     _make_value_option("--vault-id", "ID"),
     _make_value_option("-c --connection", "TYPE"),
     _make_value_option("-T --timeout", "SECONDS"),
@@ -76,14 +76,14 @@ CONNECT = (
 )
 # Options for the way a play works on the hosts.
 RUN = (
-    _make_switch("-k --ask-pass", "ask for the password to log in with"),
+    _make_switch("-k --ask-pass", "ask for the ssh password"),
     _make_value_option("--connection-password-file --conn-pass-file", "FILE"),
     _make_switch("-b --become", "become root for every task"),
-    _make_switch("-K --ask-become-pass", "ask for the password of sudo"),
+    _make_switch("-K --ask-become-pass", "ask for the sudo password"),
     _make_value_option("--become-password-file --become-pass-file", "FILE"),
     _make_value_option("--become-method", "METHOD"),
     _make_value_option("--become-user", "NAME"),
-    _make_value_option("-f --forks", "NUMBER", "how many hosts are worked on at the same time"),
+    _make_value_option("-f --forks", "NUMBER", "number of hosts to work on at the same time"),
     _make_value_option("-M --module-path", "FOLDER"),
     _make_value_option("--sftp-extra-args", "OPTIONS"),
     _make_value_option("--scp-extra-args", "OPTIONS"),
@@ -92,10 +92,10 @@ RUN = (
 # Options for the tasks to run.
 TASKS = (
     _make_value_option("-t --tags", "TAGS", "only the tasks with these tags"),
-    _make_value_option("--skip-tags", "TAGS", "without the tasks with these tags"),
+    _make_value_option("--skip-tags", "TAGS", "all tasks except those with these tags"),
     CHECK,
-    _make_switch("-D --diff", "show the lines of files that change"),
-    _make_switch("--list-hosts", "list the hosts, and do nothing"),
+    _make_switch("-D --diff", "show the changed lines of files"),
+    _make_switch("--list-hosts", "list the hosts and exit"),
     _make_switch("--list-tags"),
     _make_switch("--list-tasks"),
     _make_switch("--syntax-check"),
@@ -133,7 +133,7 @@ def add_ansible_options(
     parser: argparse.ArgumentParser, taken: Collection[AnsibleOption], note: str = ""
 ) -> None:
     """Add options of ansible-playbook, and let the verb pass on the words after ``--``."""
-    text = note or "Other options of ansible-playbook follow --."
+    text = note or "Write other options of ansible-playbook after --."
     group = parser.add_argument_group("options of Ansible", text)
     for one in taken:
         settings: dict[str, Any] = {"nargs": 0} if not one.value else {"metavar": one.value}
@@ -157,7 +157,7 @@ def add_playbook_options(
         "--progress",
         choices=(AUTO, PLAIN, JSON),
         default=AUTO,
-        help="auto: a live view on a terminal, else plain lines. json: a line for each event (docs/progress.md)",
+        help="auto: a live view on a terminal, otherwise plain lines. json: one line per event (docs/progress.md)",
     )
     show = _make_switch(
         "-v --verbose", "show Ansible's own output instead (-vv to -vvvvvv show more)"

@@ -253,17 +253,27 @@ def run_torch_lock(args: argparse.Namespace) -> int:
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb ``torch-lock``."""
     parser = add_verb(verbs, "torch-lock")
-    parser.add_argument("--torch", default=COMMITTED[0][0], help="version, default %(default)s")
-    parser.add_argument("--accelerator", default="cuda13.0", help="cpu, cuda12.8, rocm6.4 …")
-    parser.add_argument("--index", default="", help="an additional index")
+    parser.add_argument("--torch", default=COMMITTED[0][0], help="version (default %(default)s)")
+    parser.add_argument(
+        "--accelerator",
+        default="cuda13.0",
+        help="such as cpu, cuda12.8 or rocm6.4 (default %(default)s)",
+    )
+    parser.add_argument("--index", default="", help="URL of an additional package index")
     parser.add_argument(
         "--with",
         dest="with_packages",
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="torchvision, torchaudio …",
+        help="a package to lock as well, such as torchvision",
     )
-    parser.add_argument("-o", "--output", default="torch.txt", help="default %(default)s")
-    parser.add_argument("--committed", action="store_true", help="renew those that the role has")
+    parser.add_argument(
+        "-o", "--output", default="torch.txt", help="file to write (default %(default)s)"
+    )
+    parser.add_argument(
+        "--committed",
+        action="store_true",
+        help="update the locks that the role torch_runtime contains",
+    )
     parser.set_defaults(func=run_torch_lock)

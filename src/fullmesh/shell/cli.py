@@ -12,11 +12,11 @@ from fullmesh.shell.commands import describe_help, find_subparsers, list_helps
 
 OK = 0
 FILES = {"bash": "fullmesh.bash", "zsh": "_fullmesh"}
-HOW = """\
-For bash, run source <(fullmesh completion bash), or save it as
-~/.local/share/bash-completion/completions/fullmesh. For zsh, save it as _fullmesh in a folder of $fpath. An installed
-package has both, and the man page, in share/ of its prefix. The scripts call this verb with -- WORDS, and it prints the
-words that can come last."""
+HOW = (
+    "\nFor bash, run source <(fullmesh completion bash), or save it as"
+    " ~/.local/share/bash-completion/completions/fullmesh. For zsh, save it as _fullmesh in a folder of $fpath."
+    " An installed package has both, and the man page, in share/ of its prefix."
+)
 
 
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

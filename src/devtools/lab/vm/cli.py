@@ -73,7 +73,7 @@ def down(args: argparse.Namespace) -> int:
 
 
 def build(_args: argparse.Namespace) -> int:
-    """Build the disks only."""
+    """Build the disks only"""
     for folder in lifecycle.disks(lifecycle.build(find())):
         out(folder)
     return 0
@@ -84,7 +84,7 @@ def add_verbs(
     guarded: Callable[[Command], Command],
 ) -> None:
     """Add ``vm`` and its commands below ``lab``; *guarded* words the lab's errors."""
-    text = "virtual machines: real SELinux, real reboots"
+    text = "Manage virtual machines, with real SELinux and real reboots"
     commands = lab.add_parser("vm", help=text, description=text).add_subparsers(
         required=True, metavar="COMMAND"
     )
@@ -98,16 +98,16 @@ def add_verbs(
         parser.add_argument("--name", default=plan.DEFAULT_NAME)
         return parser
 
-    one = of_set(add("up", up, "Start machines and wait until ssh answers."))
+    one = of_set(add("up", up, "Start machines, and wait until ssh answers"))
     one.add_argument("--families", help="el, ubuntu or el,ubuntu (default)")
-    one = of_set(add("ssh", ssh, "Log in to a machine, or run a command; its exit code is ours."))
-    one.add_argument("--address", default="", help="the machine's address; default: DHCP's")
+    one = of_set(add("ssh", ssh, "Log in to a machine, or run a command and return its exit code"))
+    one.add_argument("--address", default="", help="address of the machine (default: from DHCP)")
     one.add_argument("machine", metavar="MACHINE")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD")
-    one = of_set(add("reset", reset, "Press a machine's reset button; wait for its next boot."))
+    one = of_set(add("reset", reset, "Reset a machine, and wait for its next boot"))
     one.add_argument("machine", metavar="MACHINE")
-    one = of_set(add("down", down, "End machines; the built disks stay."))
-    one.add_argument("--all", action="store_true", help="every set of machines")
-    one = add("status", status, "Say which machines there are.")
+    one = of_set(add("down", down, "Stop machines, and keep the built disks"))
+    one.add_argument("--all", action="store_true", help="all sets of machines")
+    one = add("status", status, "Show the machines")
     one.add_argument("--json", action="store_true")
     add("build", build, "Build the disks only.")
