@@ -176,7 +176,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             event["what"] = what
         self.tell(event)
         for one in answer.told.get("warnings") or []:
-            self._said(answer.host, str(getattr(one, "msg", None) or one))
+            text = str(getattr(one, "msg", None) or one)
+            # the module find warns of a folder that does not exist, which is normal during undo
+            if "is not a directory" not in text:
+                self._said(answer.host, text)
 
     def _said(self, host: str, text: str) -> None:
         self.tell({"event": "said", "at": time.time(), "host": host, "text": text})

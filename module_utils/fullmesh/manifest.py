@@ -201,7 +201,7 @@ def observe_owned(owned: OwnedItems, run: Runner = node.run_command) -> State:
 def load_manifest(path: str = PATH) -> tuple[NodeManifest | None, str]:
     """Return (manifest or None, why there is none)."""
     if not os.path.exists(path):
-        return None, "no manifest: this node never converged"
+        return None, "no manifest: Fullmesh has not configured this node yet"
     try:
         with open(path) as handle:
             manifest: NodeManifest = parse_tool_json(handle.read())
@@ -227,7 +227,7 @@ def find_drift(digest: str, path: str = PATH, run: Runner = node.run_command) ->
     if manifest is None:
         return [why]
     if manifest.get("digest") != digest:
-        return ["inputs: the inventory, the settings or the code changed since the node converged"]
+        return ["inputs: the inventory, the settings or the code changed since the last apply"]
     return describe_differences(manifest["state"], observe_owned(manifest["owned"], run))
 
 

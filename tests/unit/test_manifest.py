@@ -139,7 +139,7 @@ def test_a_broken_manifest_is_drift_and_no_error(tmp_path: Path, text: str) -> N
 
 def test_no_manifest_is_drift(tmp_path: Path) -> None:
     assert manifest.find_drift("d", str(tmp_path / "none")) == [
-        "no manifest: this node never converged"
+        "no manifest: Fullmesh has not configured this node yet"
     ]
 
 

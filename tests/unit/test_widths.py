@@ -159,7 +159,7 @@ def test_the_question_of_undo_fits(width: int) -> None:
 
 def make_machine_rows() -> list[tuple[str, ...]]:
     return [
-        ("node", "ssh", "system", "GPUs", "cluster address", "card", "speed", "kept by"),
+        ("node", "ssh", "system", "GPUs", "cluster address", "NIC", "speed", "managed by"),
         ("gpu-node-01", "admin@gpu-node-01", "Ubuntu 24.04", "8", "10.0.0.1/24", "enp1s0f0", "-", "-"),
     ]  # fmt: skip
 

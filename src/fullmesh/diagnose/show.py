@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from fullmesh.catalogue import wrap_line
 from fullmesh.diagnose import compare
 from fullmesh.diagnose.run import list_boot_codes
 from fullmesh.printed import format_label
@@ -67,8 +68,8 @@ def format_unobserved(result: Result) -> list[str]:
     ]
 
 
-def format_diagnosis(result: Result) -> list[str]:
-    """Render the whole result as lines."""
+def format_diagnosis(result: Result, width: int = 0) -> list[str]:
+    """Render the whole result as lines, wrapped to *width* columns (0: not at all), except commands to copy."""
     found = [format_diagnosis_headline(result)]
     for number, finding in enumerate(result["findings"], 1):
         if finding["code"] in list_boot_codes() and AT_BOOT not in found:
@@ -80,4 +81,9 @@ def format_diagnosis(result: Result) -> list[str]:
         found.append(f"note: [{note['code']}] {note['text']}")
     if result["lab"]:
         found.append(f"note: {result['lab']}")
-    return [*found, *format_unobserved(result)]
+    found += format_unobserved(result)
+    commands = tuple(format_label(label, "").rstrip() for label in ("check", "fix"))
+    return [
+        wrap_line(line, width) if width and not line.startswith(commands) else line
+        for line in found
+    ]

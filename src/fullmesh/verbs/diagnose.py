@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from fullmesh.faults import InvalidInputError
 from fullmesh.play import options
 from fullmesh.play.names import make_run_name, shorten_path
 from fullmesh.play.options import JSON, PLAIN
-from fullmesh.printed import print_error, print_text
+from fullmesh.printed import measure_width, print_error, print_text
 from fullmesh.settings import RUNS
 
 OK, PROBLEM, USAGE = 0, 1, 2
@@ -154,5 +155,6 @@ def print_diagnosis(folder: Path, log: Path, *, as_json: bool, in_time: bool) ->
     if as_json:
         print_text(path.read_text(encoding="utf-8").rstrip("\n"))
     else:
-        print_text("\n".join([*show.format_diagnosis(found), f"result: {shorten_path(path)}"]))
+        lines = show.format_diagnosis(found, measure_width(sys.stdout))
+        print_text("\n".join([*lines, f"result: {shorten_path(path)}"]))
     return PROBLEM if found["verdict"] == "failed" else OK

@@ -157,7 +157,7 @@ def render_machine_table(
     """Return the machines as inventory entries."""
     from fullmesh.init.propose import format_link_speed  # noqa: PLC0415 (only here)
 
-    rows = [("node", "ssh", "system", "GPUs", "cluster address", "card", "speed", "kept by")]
+    rows = [("node", "ssh", "system", "GPUs", "cluster address", "NIC", "speed", "managed by")]
     for one in found:
         facts, seat = heard.answers[one.name].facts, proposal.seats[one.name]
         system = f"{facts['distribution']} {facts['distribution_version']}"

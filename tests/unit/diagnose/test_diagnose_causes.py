@@ -466,3 +466,11 @@ def test_the_text_has_everything_that_the_finding_has() -> None:
         "./fullmesh explain DG-113",
     ):
         assert word in text
+
+
+def test_lines_of_a_diagnosis_fit_the_terminal_except_commands() -> None:
+    world = copy.deepcopy(HEALTHY)
+    CHANGES["second table"][2](world)
+    lines = "\n".join(show.format_diagnosis(judged(world), 70)).splitlines()
+    wide = [line for line in lines if len(line) > 70]
+    assert [line.split()[0] for line in wide] == ["fix:"]
