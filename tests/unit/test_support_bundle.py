@@ -11,6 +11,8 @@ import os
 import random
 import re
 import stat
+import subprocess
+import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -28,6 +30,7 @@ from fullmesh import cli, codes
 from fullmesh.play import run
 from fullmesh.report import terminal
 from fullmesh.result import read
+from fullmesh.settings import ROOT
 from fullmesh.support import archive
 from fullmesh.support.addresses import PRIVATE4
 from fullmesh.support.redact import Redactor
@@ -546,6 +549,57 @@ def test_no_node_answers(
     monkeypatch.setattr(support, "IN_CHECKOUT", False)
     assert cli.main(["support-bundle", "-i", str(home / "inv")]) == cli.USAGE
     assert "[CL-113]" in capsys.readouterr().err
+
+
+JOURNAL = """#!/bin/sh
+case $* in *--lines=2) exit 3;; *--lines=3) sleep 60;; esac
+echo boom
+"""
+
+
+def test_only_a_missing_manifest_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "nodes").mkdir()
+    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / "journalctl").write_text(JOURNAL)
+    (tmp_path / "journalctl").chmod(0o755)
+    nodes = {  # the manifest, lines of the journal, seconds
+        "bare": (str(tmp_path / "absent"), 1, 60),
+        "folder": (str(tmp_path), 1, 60),
+        "refused": (str(tmp_path / "manifest.json"), 2, 60),
+        "slow": (str(tmp_path / "manifest.json"), 3, 10),
+    }
+    names = ("__support_manifest_path", "__support_most_lines", "__support_seconds")
+    given = {
+        "support_folder": str(tmp_path / "nodes"),
+        "nodes": nodes,
+        "ansible_become": False,
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        **{name: f"{{{{ nodes[inventory_hostname][{at}] }}}}" for at, name in enumerate(names)},
+    }
+    (tmp_path / "inv").write_text("\n".join(["[torch_nodes]", *nodes]))
+    command = ["ansible-playbook", "playbooks/support_bundle.yml", "-i", str(tmp_path / "inv")]
+    done = subprocess.run(
+        [*command, "-e", json.dumps(given)],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    files = archive.CollectedFiles()
+    archive.collect_nodes(tmp_path / "nodes", files)
+    answers = [json.loads(one.text) for one in files.members if one.form == "json"]
+    failed = {one["hostname"]: one["failed"] for one in answers}
+    assert failed["bare"] == ""
+    assert failed["folder"].startswith("Read the manifest of the node: ")
+    assert failed["refused"].startswith("Read the recent errors of the node: non-zero return code")
+    assert "Timed out after 10 " in failed["slow"]
+    assert sorted(files.left_out) == ["nodes/002", "nodes/003", "nodes/004"]
+    logs = {one.name: one.text for one in files.members if one.form == "text"}
+    assert logs == {"nodes/001/errors.log": "boom"}
+    assert answers[2]["manifest"] == {}
 
 
 def test_nothing_to_pack(

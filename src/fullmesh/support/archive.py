@@ -126,7 +126,7 @@ def collect_logs(paths: Iterable[Path], files: CollectedFiles) -> None:
 
 
 def collect_nodes(folder: Path, files: CollectedFiles) -> None:
-    """Add the answers of the nodes: NAME.json with a manifest, errors and versions."""
+    """Add the answers of the nodes: NAME.json with a manifest, errors, and why a record is missing."""
     for number, path in enumerate(sorted(folder.glob("*.json")), 1):
         name = f"nodes/{number:03d}"
         try:
@@ -141,6 +141,10 @@ def collect_nodes(folder: Path, files: CollectedFiles) -> None:
         if isinstance(answer.get("manifest"), str):
             with contextlib.suppress(ValueError):  # it stays a text if it is damaged
                 answer["manifest"] = parse_foreign_json(answer["manifest"])
+        if answer.get(
+            "failed"
+        ):  # it may name hosts and users, so the list of contents does not quote it
+            files.left_out[name] = "a record of the node could not be read, see its node.json"
         errors = str(answer.pop("errors", "") or "").encode()[-MOST_TEXT:]
         files.add_text(f"{name}/node.json", "json", json.dumps(answer, indent=2).encode())
         if errors:
