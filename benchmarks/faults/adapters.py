@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SECONDS = 60
+SECONDS = 40
 PORTS = (29500, 33000, 45000, 60000)  # of the store, and three that a kernel may choose
 Answer = dict[str, str]
 Outcome = tuple[int, str]
@@ -74,7 +74,9 @@ def ask_pairs(targets: list[Target], script: str) -> Iterator[tuple[Target, Targ
     """Run a script for each ordered pair at once. It has ``{to}``, the cluster address of the other node."""
     pairs = list(permutations(targets, 2))
     with ThreadPoolExecutor(len(pairs)) as pool:
-        jobs = [pool.submit(one.run, script.format(to=other.address)) for one, other in pairs]
+        jobs = [
+            pool.submit(one.run_script, script.format(to=other.address)) for one, other in pairs
+        ]
         for (one, other), job in zip(pairs, jobs, strict=True):
             yield one, other, job.result()
 
@@ -133,13 +135,23 @@ def ask_ports(_inventory: Path, targets: list[Target]) -> Answer:
     """A TCP server on four ports of each node, and a connection from each other node to all of them."""
     serve = (
         'python3 -c \'import socket, time; held = [socket.create_server(("0.0.0.0", one)) for one in '
-        f"{PORTS}]; time.sleep(12)' > /dev/null 2>&1 & sleep 1; kill -0 $!"
+        f"{PORTS}]; time.sleep({SECONDS})' > /dev/null 2>&1 & sleep 1; kill -0 $! && echo $!"
     )
     with ThreadPoolExecutor(len(targets)) as pool:
         served = list(pool.map(lambda one: one.run_script(serve), targets))
-    for one, (code, output) in zip(targets, served, strict=True):
-        if code:
-            return {"node": one.name, "cause": f"port: no server can start: {output.strip()[-80:]}"}
+        try:
+            for one, (code, output) in zip(targets, served, strict=True):
+                if code:
+                    cause = f"port: no server can start: {output.strip()[-80:]}"
+                    return {"node": one.name, "cause": cause}
+            return try_ports(targets)
+        finally:  # the next finder is asked about the same nodes
+            ends = [f"kill {output if not code else ''}" for code, output in served]
+            list(pool.map(Target.run_script, targets, ends))
+
+
+def try_ports(targets: list[Target]) -> Answer:
+    """Connect from each node to the ports of each other node."""
     tried = "; ".join(
         f"timeout 2 bash -c '</dev/tcp/{{to}}/{port}' 2>&1 || echo BAD {port} $?" for port in PORTS
     )
@@ -198,6 +210,8 @@ ADAPTERS: dict[str, Callable[[Path, list[Target]], Answer]] = {
     "ansible ping": ask_ansible,
     "nvidia-smi": ask_nvidia_smi,
 }
+# These do not see each other, so they are asked at once. Every other finder is asked alone.
+TOGETHER = ("ping", "full-size ping", "ports", "ansible ping", "nvidia-smi")
 
 
 def main(name: str, inventory: str, *nodes: str) -> None:

@@ -1,12 +1,13 @@
-"""Make faults on two lab nodes, one after the other, and ask each adapter about every one.
+"""Make faults on pairs of lab nodes, one after the other, and ask each adapter about every one.
 
     PYTHONPATH=src:tests:tests/support:tests/unit python benchmarks/faults/run.py
-    ... run.py --adapter 'mine=/opt/mine/find-fault' --minutes 30
+    ... run.py --torch VENV_WITH_TORCH --adapter 'mine=/opt/mine/find-fault' --minutes 30
 
 The faults are those of ``tests/causes`` (links, environment, GPU stand-ins) and those of ``tests/surprises``, one for
 each seed. For a random one, the oracle of ``tests/surprises`` says whether it does harm: if not, it is a harmlessly
 changed state. After every tenth state, the nodes are asked as they are, healthy. ``--order`` draws the order of the
-states, so that a run that ends early (``--minutes``) is a sample. A later run with the same ``--out`` continues it.
+states, so that a run that ends early (``--minutes``) is a sample. A later run with the same ``--out`` continues it: it
+asks the adapters that are new, and those that had no valid answer.
 
 An adapter is a command. It gets the inventory and the names of the nodes as arguments, and prints one JSON object on a
 line: ``{"node": "n2", "peer": "n1", "direction": "n1 -> n2", "cause": "port 29500 drop"}``, or ``{}`` if nothing is
@@ -17,23 +18,29 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
-import resource
 import shlex
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
-from adapters import ADAPTERS
-from causes.cases import FAULTS
+from adapters import ADAPTERS, TOGETHER
+from causes.cases import FAULTS, JOBS
 from causes.faults import BARE, Fault
 from faults import checks
 from faults.bench import KERNEL_RANGE, Bench, bench, fullmesh
 from faults.conftest import address_by_hand, plain_inventory
+from hang_jobs import JOBS as SCRIPTS
 from score import Trial, Truth, list_misses, parse_answer, render_table
 from surprises.generate import surprise
 from surprises.ground import Ground, grounds_of
@@ -41,8 +48,9 @@ from surprises.ground import Ground, grounds_of
 from fullmesh.settings import ROOT
 
 WORK = ROOT / ".fullmesh/fault-benchmark"
-SECONDS = 150  # for an answer
+SECONDS = 90  # for an answer
 HEALTHY_EVERY = 10
+PAIRS = 2  # of nodes, each with a state of its own
 SEEDS = 30
 
 
@@ -113,25 +121,62 @@ def describe_truth(where: Bench, fault: Fault, pair: tuple[str, str]) -> Truth:
 
 def ask_adapter(command: Sequence[str], inventory: Path, nodes: Sequence[str]) -> dict[str, object]:
     """Run an adapter. Return the fields of its trial."""
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    found: dict[str, object] = {"answer": {}, "failed": ""}
-    try:
-        done = subprocess.run(
-            [*command, str(inventory), *nodes],
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=SECONDS,
-        )
-        found["answer"] = parse_answer(done.stdout)
-    except (ValueError, OSError, subprocess.TimeoutExpired) as error:
-        found["failed"] = f"{type(error).__name__}: {error}"[:200]
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    begun, found = time.monotonic(), {"answer": {}, "failed": ""}
+    cpu = 0.0
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        try:
+            process = subprocess.Popen(
+                [*command, str(inventory), *nodes],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            timer = threading.Timer(SECONDS, os.killpg, (process.pid, signal.SIGKILL))
+            timer.start()
+            _, status, used = os.wait4(process.pid, 0)  # the usage of this command alone
+            timer.cancel()
+            process.returncode = os.waitstatus_to_exitcode(status)
+            cpu = used.ru_utime + used.ru_stime
+            output.seek(0)
+            found["answer"] = parse_answer(output.read())
+        except (ValueError, OSError) as error:
+            late = time.monotonic() - begun > SECONDS
+            found["failed"] = f"deadline of {SECONDS} s" if late else f"{error}"[:200]
     return {**found, "seconds": round(time.monotonic() - begun, 2), "cpu_seconds": round(cpu, 2)}
+
+
+def ask_adapters(
+    adapters: Mapping[str, Sequence[str]],
+    inventory: Path,
+    nodes: Sequence[str],
+    together: Sequence[str] = TOGETHER,
+) -> dict[str, dict[str, object]]:
+    """Run the adapters of *together* at once, then each other one alone."""
+    joint = [name for name in adapters if name in together]
+    found = {}
+    if joint:
+        with ThreadPoolExecutor(len(joint)) as pool:
+            asked = pool.map(lambda name: ask_adapter(adapters[name], inventory, nodes), joint)
+            found = dict(zip(joint, asked, strict=True))
+    alone = [name for name in adapters if name not in together]
+    return found | {name: ask_adapter(adapters[name], inventory, nodes) for name in alone}
+
+
+@dataclass
+class Recorder:
+    """The rows of a run, which are written as soon as a state was asked about."""
+
+    path: Path
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, rows: Sequence[Trial], seconds: float) -> None:
+        """Write the rows of a state."""
+        answers = (f"{one.adapter} {'yes' if one.answer else one.failed or 'no'}" for one in rows)
+        with self.lock, self.path.open("a", encoding="utf-8") as stream:
+            stream.writelines(json.dumps(asdict(row)) + "\n" for row in rows)
+            print(f"{seconds:.0f} s: {rows[0].case}: {', '.join(answers)}", flush=True)
 
 
 def run_states(
@@ -141,48 +186,72 @@ def run_states(
     path: Path,
     minutes: float,
 ) -> None:
-    """Ask all adapters about each state, and write a row for each answer."""
-    known = {one.case for one in read_trials(path)}
-    (ground,) = grounds_of(where)
-    names, until = list(where.nodes)[:2], time.monotonic() + 60 * minutes
+    """Ask about each state the adapters that have no valid answer yet, on each pair of nodes at once."""
+    known = {(one.case, one.adapter) for one in read_trials(path) if not one.failed}
+    left: SimpleQueue[tuple[State, dict[str, list[str]]]] = SimpleQueue()
     for state in states:
-        if state.name in known:
-            continue
-        if time.monotonic() > until:
-            break
-        variables = state.fault.variables if state.fault else {}
-        victim = checks.roles(where, state.fault)[0] if state.fault else names[0]
-        inventory = where.chosen(names, {victim: variables})
-        rows = []
-        try:
-            with make_state(where, ground, state) as truth:
-                kind = state.kind if truth.node or state.kind == "healthy" else "harmless"
-                for name, command in adapters.items():
-                    said = ask_adapter(command, inventory, names)
-                    rows.append(asdict(Trial(state.name, kind, name, truth, **said)))  # type: ignore[arg-type]  # checked by parse_answer
-        except AssertionError as refused:
-            print(f"{state.name}: not made: {str(refused)[-100:]}", flush=True)
-            continue
-        with path.open("a", encoding="utf-8") as stream:
-            stream.writelines(json.dumps(row) + "\n" for row in rows)
-        print(
-            f"{state.name}: "
-            + ", ".join(f"{row['adapter']} {'yes' if row['answer'] else 'no'}" for row in rows),
-            flush=True,
-        )
+        wanted = {one: adapters[one] for one in adapters if (state.name, one) not in known}
+        if wanted:
+            left.put((state, wanted))
+    recorder, until = Recorder(path), time.monotonic() + 60 * minutes
+    pairs = split_pairs(where)
+    grounds = [grounds_of(pair)[0] for pair in pairs]
+
+    def work(pair: Bench, ground: Ground) -> None:
+        while time.monotonic() < until:
+            try:
+                state, wanted = left.get_nowait()
+            except Empty:
+                return
+            ask_state(pair, ground, state, wanted, recorder)
+
+    with ThreadPoolExecutor(len(pairs)) as pool:
+        list(pool.map(work, pairs, grounds))
+
+
+def split_pairs(where: Bench) -> list[Bench]:
+    """Return a bench for each two nodes. Their indexes differ, since faults outside of the nodes are named by them."""
+    nodes = list(where.nodes.items())
+    return [
+        replace(where, nodes=dict(nodes[at : at + 2]), index=where.index + 100 * at)
+        for at in range(0, len(nodes), 2)
+    ]
+
+
+def ask_state(
+    where: Bench,
+    ground: Ground,
+    state: State,
+    adapters: Mapping[str, Sequence[str]],
+    recorder: Recorder,
+) -> None:
+    """Make a state, ask the adapters and record their answers."""
+    names = list(where.nodes)
+    fault = state.fault
+    inventory = checks.choose_inventory(where, fault) if fault else where.chosen(names)
+    begun = time.monotonic()
+    try:
+        with make_state(where, ground, state) as truth:
+            kind = state.kind if truth.node or state.kind == "healthy" else "harmless"
+            found = ask_adapters(adapters, inventory, names)
+    except AssertionError as refused:
+        print(f"{state.name}: not made: {str(refused)[-100:]}", flush=True)
+        return
+    rows = [Trial(state.name, kind, one, truth, **found[one]) for one in found]  # type: ignore[arg-type]  # checked by parse_answer
+    recorder.add(rows, time.monotonic() - begun)
 
 
 def read_trials(path: Path) -> list[Trial]:
-    """Read the rows of earlier runs."""
-    trials = []
+    """Read the rows of earlier runs. Of several about the same, the last counts."""
+    trials = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         row = json.loads(line)
         truth = {
             key: tuple(held) if isinstance(held, list) else held
             for key, held in row["truth"].items()
         }
-        trials.append(Trial(**{**row, "truth": Truth(**truth)}))
-    return trials
+        trials[row["case"], row["adapter"]] = Trial(**{**row, "truth": Truth(**truth)})
+    return list(trials.values())
 
 
 def parse_adapters(given: Sequence[str]) -> dict[str, list[str]]:
@@ -193,6 +262,23 @@ def parse_adapters(given: Sequence[str]) -> dict[str, list[str]]:
         name, _, command = one.partition("=")
         found[name] = shlex.split(command)
     return found
+
+
+def run_hangs(venv: Path, out: Path) -> None:
+    """Run ``hang.py``: some jobs at once, each in a network of its own."""
+    names = [name for name in SCRIPTS if name in JOBS]
+    script = [
+        "unshare",
+        "--mount",
+        "--net",
+        sys.executable,
+        str(Path(__file__).with_name("hang.py")),
+    ]
+    running = [
+        subprocess.Popen([*script, str(venv), str(out), *names[at::PAIRS]]) for at in range(PAIRS)
+    ]
+    for one in running:
+        one.wait()
 
 
 def main() -> None:
@@ -206,11 +292,17 @@ def main() -> None:
     parser.add_argument("--order", type=int, default=0, help="seed of the order")
     parser.add_argument("--minutes", type=float, default=600)
     parser.add_argument("--out", type=Path, default=WORK / "trials.jsonl")
+    parser.add_argument(
+        "--torch", type=Path, help="an environment with torch, for hung jobs (hang.py)"
+    )
     parser.add_argument("--table", action="store_true", help="only print the figures")
     want = parser.parse_args()
     want.out.parent.mkdir(parents=True, exist_ok=True)
+    hangs = want.out.with_name("hang.jsonl")
+    if want.torch and not want.table:
+        run_hangs(want.torch, hangs)
     if not want.table:
-        where = bench(want.lab, 2, KERNEL_RANGE)
+        where = bench(want.lab, 2 * PAIRS, KERNEL_RANGE)
         try:
             address_by_hand(where)
             where.inventory = plain_inventory(where, want.out.parent / "inventory")
@@ -218,9 +310,10 @@ def main() -> None:
             run_states(where, states, parse_adapters(want.adapter), want.out, want.minutes)
         finally:
             fullmesh("lab", "down", "--name", want.lab)
-    trials = read_trials(want.out)
-    print(render_table(trials))
-    print("\n".join(["Fullmesh's misses:", *list_misses(trials, "fullmesh")]))
+    for path, name in ((want.out, "fullmesh"), (hangs, "fullmesh hang")):
+        trials = read_trials(path)
+        print(render_table(trials))
+        print("\n".join(["Fullmesh's misses:", *list_misses(trials, name)]), end="\n\n")
 
 
 if __name__ == "__main__":

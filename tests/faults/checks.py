@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -163,13 +164,19 @@ def surprises(said: Diagnosis, fault: Fault, wanted: dict[str, str]) -> list[str
     return wrong
 
 
+def choose_inventory(where: Bench, fault: Fault) -> Path:
+    """Return an inventory of the first two nodes, with the variables of a fault."""
+    names = list(where.nodes)[:2]
+    whole = fault.variables.keys() & set(CLUSTER_WIDE)
+    changed = names if whole else [roles(where, fault)[0]]
+    return where.chosen(names, dict.fromkeys(changed, fault.variables))
+
+
 def fault_is_named(where: Bench, fault: Fault, every: int) -> None:
     """One fault, one primary finding, and silence after every Nth repair."""
     _, case = CASES[fault.case]
     pair = roles(where, fault)
-    shared = dict.fromkeys(list(where.nodes)[:2], fault.variables)
-    whole = fault.variables.keys() & set(CLUSTER_WIDE)
-    inventory = where.chosen(list(where.nodes)[:2], shared if whole else {pair[0]: fault.variables})
+    inventory = choose_inventory(where, fault)
     with broken(where, fault):
         said = where.diagnose(
             *case.options, inventory=inventory, deadline=fault.deadline or diagnose_cli.DEADLINE

@@ -16,6 +16,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from subprocess import PIPE, Popen, run
 from typing import Any
@@ -29,6 +30,7 @@ from fullmesh.hang import recorder  # noqa: E402 (its place is known only now)
 
 HOME = Path("/home/user")
 ANSWER = 2.0  # seconds in which a rank that can answer does
+READY = 180.0  # seconds to import torch and to meet, on a machine that does other things as well
 CALLS = {0: "read", 1: "write", 7: "poll", 202: "futex", 230: "clock_nanosleep", 232: "epoll_wait"}
 ON_FILES = {0, 1}
 # raw files are kept of these: what a reader has to know
@@ -65,10 +67,10 @@ def native(pid: int) -> dict[str, Any]:
 
 
 class Job:
-    """A job's processes, and what they say."""
+    """A job's processes, and what they say. ``before``: folders before its own in PYTHONPATH."""
 
-    def __init__(self, name: str) -> None:
-        self.job = hang_jobs.JOBS[name]
+    def __init__(self, name: str, before: Sequence[Path] = ()) -> None:
+        self.job, self.before = hang_jobs.JOBS[name], before
         work = HOME / "work"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
@@ -83,7 +85,7 @@ class Job:
         """One rank."""
         told = {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(HOME),
+            "PYTHONPATH": os.pathsep.join(map(str, [*self.before, HOME])),
             "PYTHONWARNINGS": "ignore",
             "RANK": str(rank),
             "WORLD_SIZE": str(self.job.world),
@@ -104,7 +106,7 @@ class Job:
 
     def wait_for(self, name: str) -> None:
         """Until every rank has left its mark."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + READY
         for rank, process in enumerate(self.ranks):
             while not (self.work / f"{name}{rank}").exists() and process.poll() is None:
                 if time.monotonic() > deadline:

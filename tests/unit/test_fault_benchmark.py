@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import socket
 import sys
 from types import ModuleType
 
@@ -12,10 +13,10 @@ import pytest
 from fullmesh.settings import ROOT
 
 
-def load_score() -> ModuleType:
-    """The scorer, which is in no package."""
+def load_part(name: str) -> ModuleType:
+    """A part of the benchmark, which is in no package."""
     spec = importlib.util.spec_from_file_location(
-        "fault_benchmark_score", ROOT / "benchmarks/faults/score.py"
+        f"fault_benchmark_{name}", ROOT / f"benchmarks/faults/{name}.py"
     )
     assert spec
     assert spec.loader
@@ -25,7 +26,8 @@ def load_score() -> ModuleType:
     return module
 
 
-score = load_score()
+score = load_part("score")
+adapters = load_part("adapters")
 TRUTH = score.Truth("n2", "n1", ("n1 -> n2",), ("DG-113", "drop"))
 RIGHT = {"node": "n2", "peer": "n1", "direction": "n1 -> n2", "cause": "port 29500: drop"}
 
@@ -131,3 +133,22 @@ def test_the_figures() -> None:
 def test_nothing_was_run() -> None:
     assert score.score_adapter("mine", []).recall is None
     assert score.render_table([]).count("\n|") == 3
+
+
+def test_a_script_runs_for_each_direction() -> None:
+    targets = [adapters.Target(name, ("sh", "-c"), f"192.0.2.{name}") for name in "12"]
+    found = [
+        (one.name, other.name, outcome)
+        for one, other, outcome in adapters.ask_pairs(targets, "echo {to}; exit {to:.0}3")
+    ]
+    assert found == [("1", "2", (3, "192.0.2.2\n")), ("2", "1", (3, "192.0.2.1\n"))]
+
+
+def test_ports_are_closed_after_the_answer() -> None:
+    with socket.create_server(("0.0.0.0", 0)) as held:  # noqa: S104 (the adapter listens there, too)
+        adapters.PORTS = (held.getsockname()[1],)
+    here = adapters.Target("1", ("sh", "-c"), "127.0.0.1")
+    there = adapters.Target("2", ("true",), "127.0.0.1")
+    assert adapters.ask_ports(ROOT, [here, there]) == {}
+    with socket.create_server(("0.0.0.0", adapters.PORTS[0])):  # noqa: S104 (as above)
+        pass
