@@ -49,6 +49,8 @@ FOLLOW_SECONDS = 1.5
 # A host that started and then sends nothing for this long is lost: its program sends a heartbeat every second.
 LOST_SECONDS = 10.0
 POLL_SECONDS = 0.2
+# may be queried although it is not in the play
+CONTROLLER = "localhost"
 display = Display()
 
 
@@ -210,7 +212,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _, wanted = self.validate_argument_spec(argument_spec=ARGUMENTS)
         hosts = [str(host) for host in variables["ansible_play_hosts"]]
         if wanted["hosts"] is not None:
-            hosts = [host for host in hosts if host in wanted["hosts"]]
+            hosts = [host for host in [*hosts, CONTROLLER] if host in wanted["hosts"]]
         given, login = build_query_arguments(wanted, hosts), {*wanted["as_login"]}
         first = {host: given[host] for host in hosts if host not in login}
         results = self.ask(wanted, first, variables["hostvars"], self._task)

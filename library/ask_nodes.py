@@ -34,7 +34,9 @@ options:
     type: dict
     default: {}
   hosts:
-    description: The hosts of the play to query. All of them if this is missing.
+    description:
+      - The hosts of the play to query. All of them if this is missing.
+      - C(localhost) is the controller, even if it is not in the play.
     type: list
     elements: str
   as_login:

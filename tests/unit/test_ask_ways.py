@@ -192,17 +192,18 @@ LADDER = """
     - ask_nodes:
         question: ladder_links
         common: {seconds: "0.4", as_job: false}
-        each: {node: {NODES}, targets: {plain: [TARGET], here: [TARGET], su: [TARGET]}}
+        each: {node: {NODES}, targets: {plain: [TARGET], here: [TARGET], su: [TARGET], localhost: [TARGET]}}
         secret: {token: secret-of-the-run}
-        hosts: [plain, other, here, typed, su]
-        as_login: [other]
+        hosts: [plain, other, here, typed, su, localhost]
+        as_login: [other, localhost]
         or_login: true
         one_by_one: true
         folder: ""
       register: said
       run_once: true
 """.replace(
-    "NODES", ", ".join(f"{host}: {host}" for host in ("plain", "other", "here", "typed", "su"))
+    "NODES",
+    ", ".join(f"{h}: {h}" for h in ("plain", "other", "here", "typed", "su", "localhost")),
 ).replace("TARGET", "{node: peer, address: 127.0.0.1, port: 9, kind: sample}")
 
 
@@ -213,9 +214,9 @@ def ladder(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_hosts_that_cannot_be_queried_together_run_their_module(ladder: Run) -> None:
     answers = ladder.said["answers"]
-    assert sorted(answers) == ["here", "other", "plain", "su", "typed"]
+    assert sorted(answers) == ["here", "localhost", "other", "plain", "su", "typed"]
     assert set(ladder.said["ordinary"]) == {"typed", "su"}
-    for host in ("plain", "here"):
+    for host in ("plain", "here", "localhost"):
         (link,) = answers[host]["links"]
         assert (link["node"], link["port"], link["verdict"]) == ("peer", 9, "refused")
         assert answers[host]["changed"] is False

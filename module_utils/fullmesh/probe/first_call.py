@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..answer import FailedResult
-    from ..schema.ladder import LadderFacts, LadderNodeParams, LadderNodeResult, OpenedListeners
+    from ..schema.ladder import (
+        LadderFacts,
+        LadderNodeParams,
+        LadderNodeResult,
+        NcclListener,
+        OpenedListeners,
+    )
     from ..schema.survey import NodeSurvey, ParallelLookups
 
 
@@ -61,8 +67,8 @@ def open_listeners(want: LadderNodeParams, facts: LadderFacts) -> OpenedListener
     )
 
 
-def observe_and_survey(want: LadderNodeParams) -> LadderFacts:
-    """Observe the node, and survey it if requested."""
+def observe_and_survey(want: LadderNodeParams) -> tuple[LadderFacts, NcclListener | None]:
+    """Observe the node, query NCCL and survey the node if requested."""
     run = want["run"]
 
     def beside(survey: Callable[[], ParallelLookups]) -> None:
@@ -70,9 +76,12 @@ def observe_and_survey(want: LadderNodeParams) -> LadderFacts:
 
     looking = begin_survey(want, beside if want["beside"] else None) if want["survey"] else None
     facts = observe_node(want)
+    device = facts["addresses"].get(want["address"])
+    family = find_address_family(want["address"])
+    nccl = observe_nccl(device, family) if want["nccl"] and device else None
     if looking:
         facts["survey"] = end_survey(looking, want)
-    return facts
+    return facts, nccl
 
 
 def observe_and_listen(**given: Any) -> LadderNodeResult | FailedResult:
@@ -83,16 +92,15 @@ def observe_and_listen(**given: Any) -> LadderNodeResult | FailedResult:
             make_run_directory(want["run"])
         if want["attached"]:
             take_lease(run_directory(want["run"]))
-        facts = observe_and_survey(want)
+        facts, nccl = observe_and_survey(want)
         opened = open_listeners(want, facts)
     except (OSError, ValueError) as exc:
         with contextlib.suppress(ValueError):  # a name that no directory can have
             remove_run_directory(want["run"])
         return make_failed_result(f"[VC-213] the listeners could not be started: {exc}.")
     said: LadderNodeResult = {"facts": facts, "ports": opened["ports"], "tapped": opened["tapped"]}
-    device = facts["addresses"].get(want["address"])
-    if want["nccl"] and device:
-        said["nccl"] = observe_nccl(device, find_address_family(want["address"]))
+    if nccl is not None:
+        said["nccl"] = nccl
     return said
 
 

@@ -139,7 +139,10 @@ def begin_survey(
         beside(lambda: collect_lookups(asked))
         asked = []
     look.ask("namespaces", net.survey_namespaces, [])
+    # waits 0.3 s for answers, so it starts first
+    probed = os.geteuid() == 0 and ":" not in own
     todo: Todo = [
+        *([("duplicates", lambda: net.find_duplicate_addresses(own), [])] if probed else []),
         *asked,
         ("nft", filters.survey_ruleset, None),
         ("legacy_rules", filters.survey_legacy_rules, {}),
@@ -158,8 +161,6 @@ def begin_survey(
         ("job_unit", job_unit.survey_job_unit, None),
         ("next_boot", lambda: next_boot.survey_next_boot(own, peers), None),
     ]
-    if os.geteuid() == 0 and ":" not in own:
-        todo.append(("duplicates", lambda: net.find_duplicate_addresses(own), []))
     look.begin(todo, names.NAME_SECONDS)
     return look
 
