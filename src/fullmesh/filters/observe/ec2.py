@@ -74,7 +74,8 @@ def ec2_concerned(hostvars: Any, hosts: list[str]) -> str:
         (hostvars[name][key] for name in names if key in hostvars[name]), {}
     )
     said = looked.get("answers", {})
-    told = ((map(str, hostvars[name]), to_json_value(said.get(name) or {})) for name in names)
+    # not to_json_value: Ansible would template the whole survey
+    told = ((map(str, hostvars[name]), said.get(name) or {}) for name in names)
     return build_host_pattern(names if place.needs_ec2_check(told) else [])
 
 
