@@ -36,7 +36,7 @@ options:
   sweep:
     description:
       - Instead of O(targets). Listeners of many peers in the order of a schedule, each with C(block) as well.
-      - C(links) of the answer has unexpected results only. The others are counted in C(swept).
+      - In the answer, C(links) lists unexpected results only. C(swept) counts the others.
     type: list
     elements: dict
     default: []

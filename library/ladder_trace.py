@@ -49,7 +49,7 @@ options:
     default: 1.3
 attributes:
   check_mode:
-    description: Works as usual, since nothing is left on the node.
+    description: Works as without check mode, because it changes nothing on the node.
     support: full
 author: [Fullmesh contributors]
 """

@@ -23,7 +23,7 @@ description:
     everything, and lets the node apply the change independently of the connection, which it may cut.
   - A second call with C(state=proved), over a new connection, reads the kernel's state, contacts the peers, and returns
     more bytes than any MTU allows. If that answer arrives, a third call with C(state=confirmed) disarms the timer.
-  - An interface that already has the wanted state, and nothing that its new files would drop, is adopted without a
+  - If an interface already has the wanted state, and its new files would not drop anything, it is adopted without a
     restart.
 options:
   links:

@@ -88,7 +88,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 own:
-  description: The node has a node_exporter of the user's, or the user set its folder.
+  description: The user installed a node_exporter, or set its folder.
   type: bool
   returned: success
 program:

@@ -159,7 +159,7 @@ def start_sharing(params: WheelShareParams) -> WheelShareResult:
     try:
         listener = listen_on_free_port(params["address"], params["first"], params["last"])
     except OSError as error:
-        answer["why"] = f"{params['address']} cannot be listened on: {error.strerror}"
+        answer["why"] = f"cannot listen on {params['address']}: {error.strerror}"
         return answer
     token = secrets.token_hex(16)
     control = os.path.join(folder, CONTROL)

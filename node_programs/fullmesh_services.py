@@ -168,7 +168,7 @@ def refuse_taken_ports(
             except OSError as exc:
                 if exc.errno != errno.EADDRINUSE:
                     raise LaunchError(
-                        f"[LA-118] {address} cannot be listened on ({exc.strerror}). "
+                        f"[LA-118] cannot listen on {address} ({exc.strerror}). "
                         "Check: ip address. Fix: run site.yml."
                     ) from None
                 taken.append(f"{ports[part]['first']} ({part})")

@@ -269,7 +269,7 @@ def probe_endpoint(address: str, port: int, seconds: float = PROBE_SECONDS) -> s
 
 
 def is_own_address(address: str) -> bool:
-    """Return whether an address is this node's. A socket cannot be bound to another one."""
+    """Return whether an address is this node's: a socket can only be bound to such an address."""
     try:
         with socket.socket(sockets.find_address_family(address), socket.SOCK_DGRAM) as probe:
             probe.bind((address, 0))

@@ -1,8 +1,8 @@
 """Run work with the rights of an account and no others.
 
 Users can swap files in their own folders at any moment: for a link, a fifo, another directory. With root's rights, each
-of these could lead to root's files, and checks by path cannot close the race. A process with the account's identity
-can: the kernel checks its rights. This is also the only way to access a home on NFS with root_squash.
+of these could lead to root's files, and checks by path cannot close the race. If the process runs as that account, the
+kernel checks its rights. This is also the only way to access a home on NFS with root_squash.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def split_whole_lines(text: str) -> list[str]:
-    """Return the lines with their ends, so that they join to the text."""
+    """Return the lines with their line ends, so that joining them gives the text again."""
     return [line + "\n" for line in text.split("\n")[:-1]] + [
         line for line in text.split("\n")[-1:] if line
     ]

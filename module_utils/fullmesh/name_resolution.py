@@ -65,7 +65,7 @@ def check_hosts_order(nsswitch: str) -> None:
     if sources[:1] != ["files"]:
         raise HostsError(
             "[NR-103] {} uses {} for host names, so /etc/hosts does not come first. "
-            "Fix: start its line `hosts:` with files.".format(
+            "Fix: make `files` the first source in its line `hosts:`.".format(
                 NSSWITCH, " then ".join(sources) or "nobody"
             )
         )

@@ -32,7 +32,7 @@ def validate_answer(kind: type[T], value: Any, who: str) -> T:
         return contract.convert_value(kind, to_json_value(value))
     except contract.ContractError as error:
         # Ansible would print the cause too, which repeats the message
-        raise AnsibleFilterError(f"{who} has a different form than expected: {error}") from None
+        raise AnsibleFilterError(f"{who} has a different format than expected: {error}") from None
 
 
 def validate_registered(kind: type[T], said: Any, who: str) -> T:

@@ -65,6 +65,6 @@ def test_a_loops_results_give_each_node_its_wheels() -> None:
 def test_another_form_is_refused_once_with_its_path(change: dict[str, Any], path: str) -> None:
     with pytest.raises(AnsibleFilterError, match=path) as caught:
         validate_registered(WheelhouseResult, {**wheels(), **ADDED, **change}, "wheelhouse")
-    assert str(caught.value).count("wheelhouse has a different form") == 1
-    with pytest.raises(AnsibleFilterError, match="torch_venv has a different form"):
+    assert str(caught.value).count("wheelhouse has a different format") == 1
+    with pytest.raises(AnsibleFilterError, match="torch_venv has a different format"):
         validate_answer(VenvSeen, None, "torch_venv")

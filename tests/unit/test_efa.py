@@ -211,7 +211,7 @@ def test_an_answer_of_another_form_is_refused_with_its_path(observed: dict[str, 
         whole = contract.convert_value(EfaSurvey, answer)
     except contract.ContractError:
         with pytest.raises(
-            AnsibleFilterError, match=r"efa_facts on a has a different form than expected: \$"
+            AnsibleFilterError, match=r"efa_facts on a has a different format than expected: \$"
         ):
             filters_efa.efa_findings({"a": answer})
         return

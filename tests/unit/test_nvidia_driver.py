@@ -458,7 +458,8 @@ def test_an_answer_of_another_form_is_refused_with_its_path(
     change: dict[str, Any], path: str
 ) -> None:
     with pytest.raises(
-        AnsibleFilterError, match=re.escape(f"gpu_facts has a different form than expected: {path}")
+        AnsibleFilterError,
+        match=re.escape(f"gpu_facts has a different format than expected: {path}"),
     ):
         nvidia_driver.nvidia_driver_plan(OPTIONS, offers(UBUNTU), {**node(), **change}, {}, FAMILY)
 

@@ -165,7 +165,7 @@ def test_the_filter_reads_a_result_and_refuses_anything_else() -> None:
     given_ = verify_cluster.ladder_textfile
     assert given_(built(), "el1") == textfile.render_textfile(built(), "el1")
     with pytest.raises(
-        Exception, match=r"the verification has a different form than expected: .*run"
+        Exception, match=r"the verification has a different format than expected: .*run"
     ):
         given_({**built(), "run": 1}, "el1")
 

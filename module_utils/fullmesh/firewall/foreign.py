@@ -192,9 +192,7 @@ def blockers_to_faults(
             faults.append(f"[PF-124] {text} {suggest_blocker_fix(one)}")
         else:
             notes.append(
-                make_firewall_note(
-                    "PF-206", text + " Whether it does so depends on more than the packet."
-                )
+                make_firewall_note("PF-206", text + " This depends on more than the packet.")
             )
     for tables in unread:
         text = f"the old tables of {tables} are in use and cannot be read"

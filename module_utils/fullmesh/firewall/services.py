@@ -31,7 +31,7 @@ STOP = ["systemctl", "stop", "--job-mode=ignore-dependencies", UNIT]
 
 
 class FirewallServices:
-    """firewalld and ufw of one node, and the gate between them."""
+    """Switch one node between firewalld and ufw."""
 
     def __init__(
         self, call: FirewallCall, observed: ObservedFirewall, rollback: FirewallRollback

@@ -169,7 +169,7 @@ def refuse_dropped_interfaces(
             why.setdefault(route["dev"], words)
     if why:
         raise LinkError(
-            "[IP-120] {}: Fullmesh configured this interface, but no link has it any more, so the next boot would not "
+            "[IP-120] {}: Fullmesh configured this interface, but no link uses it any more, so the next boot would not "
             "bring it up. Fix: add it to fullmesh_links, or undo this node first (playbooks/undo.yml with --limit) "
             "and run again.".format(
                 "; ".join("{} carries {}".format(*one) for one in sorted(why.items()))

@@ -1,7 +1,7 @@
 """Pack the modules that a query needs on a node into a program that is named by its checksum.
 
-A query is a function of module_utils/fullmesh. On nodes, it runs with the standard library only. The modules of that
-package that it imports travel with it, and nothing else. Changes to other modules leave the checksum as it is.
+A query is a function of module_utils/fullmesh. On nodes, it runs with the standard library only. The program
+contains only the modules that the query imports, so changes to other modules do not change its checksum.
 """
 
 from __future__ import annotations

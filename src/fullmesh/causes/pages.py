@@ -18,7 +18,7 @@ READMES = {
 }
 # the groups whose codes are on pages of their own -> name and title; those of logs have a page for each family
 PAGES = {
-    "DG": ("diagnose", "Causes that ./fullmesh diagnose and ./fullmesh verify name"),
+    "DG": ("diagnose", "Causes of diagnose and verify"),
     "HG": ("hang", "Why a job hangs"),
 }
 SEVERITIES = {

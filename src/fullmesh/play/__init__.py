@@ -1,1 +1,1 @@
-"""A run of ansible-playbook as a person or a program watches it: events, progress and views."""
+"""Show a run of ansible-playbook to a person or a program: events, progress and views."""

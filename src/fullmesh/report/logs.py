@@ -1,4 +1,4 @@
-"""Render the page of explain-log: the findings, their lines with context, and the course of each log."""
+"""Render the page of explain-log: the findings, their lines with context, and the timeline of each log."""
 
 from __future__ import annotations
 

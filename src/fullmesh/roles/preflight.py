@@ -308,7 +308,7 @@ def _list_reach_steps(
 def _explain_unobserved(
     host: str, result: Mapping[str, Any], python: Mapping[str, Any], way: tuple[str, str]
 ) -> Fault:
-    """Explain a failed survey. A Python that is too old fails in Ansible's wrapper or in ours, with varying errors."""
+    """Explain a failed survey. If Python is too old, Ansible's or Fullmesh's code fails, with varying errors."""
     version = str(python.get("stdout", "")).strip()
     numbers = re.match(r"(\d+)\.(\d+)\.\d", version)
     if numbers and tuple(map(int, numbers.groups())) < LOWEST_PYTHON:

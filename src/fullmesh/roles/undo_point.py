@@ -10,7 +10,7 @@ CODES: dict[str, str] = {
     "UN-105": "a file was changed after Fullmesh wrote it. An undo keeps that version next to it (warning)",
     "UN-106": "packages were changed after Fullmesh installed them. An undo leaves them (warning)",
     "UN-107": "An undo point has a file in a folder that is root's and that other accounts can change",
-    "UN-108": "An undo leaves a package because packages of others need it (warning)",
+    "UN-108": "An undo keeps a package because other packages need it (warning)",
     "UN-109": "The package manager cannot simulate the removal of packages. None is removed",
     "UN-110": "The undo was asked to forget a node on which some roles are not undone. Their undo points stay",
 }

@@ -119,7 +119,7 @@ def decode_base64(token: str) -> bytes:
 
 @dataclass
 class Redactor:
-    """Learns the originals in all members, then replaces them.
+    """Collect the names and addresses in all files of a bundle, then replace them.
 
     Attributes:
         keep_names: remove the secrets only.

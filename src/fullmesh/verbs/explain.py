@@ -54,7 +54,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--html",
         metavar="FILE",
         default="",
-        help="write a page: the findings, the lines around them, and the course of each log",
+        help="write a page: the findings, the lines around them, and the timeline of each log",
     )
     parser.add_argument(
         "--deadline",

@@ -269,8 +269,8 @@ def find_occupied_gpus(node: str, held: GpuSurvey) -> Iterator[Finding]:
         yield Finding(
             "VC-140",
             "L1",
-            f"programs hold memory of {describe_gpu_addresses(full)} on {node} (up to {used} MiB) and no distributed "
-            "job runs there",
+            f"programs use memory of {describe_gpu_addresses(full)} on {node} (up to {used} MiB), although no "
+            "distributed job runs there",
             node=node,
             seen=f"{used} MiB",
             expected=f"less than {IDLE_MIB} MiB",

@@ -258,7 +258,7 @@ def rule_overridden_plan(seen: ClusterObservations) -> Iterator[Finding]:
         yield Finding(
             "VC-321",
             "L1",
-            f"{places} on {name} sets {join_names(list(odd))}, which wins over {OURS} in jobs that a login starts",
+            f"{places} on {name} sets {join_names(list(odd))}, which overrides {OURS} in jobs that a login starts",
             node=name,
             seen=f"{', '.join(f'{key}={value}' for key, value in odd.items())} from {places}",
             expected=", ".join(f"{key}={planned[key]}" for key in odd),

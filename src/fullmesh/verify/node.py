@@ -104,7 +104,7 @@ def rule_name_resolution(seen: ClusterObservations) -> Iterator[Finding]:
             yield Finding(
                 "VC-101",
                 "L1",
-                f"{name} resolves {join_names(wrong)} to something else than the cluster address",
+                f"{name} resolves {join_names(wrong)} to an address other than the cluster address",
                 node=name,
                 peer=join_names(wrong),
                 seen=f"{wrong[0]}: {said}",

@@ -117,7 +117,7 @@ def build_rdma_targets(
     opened: Mapping[str, Sequence[ProbePort]],
     surveys: Mapping[str, NodeSurvey],
 ) -> dict[str, list[RdmaTarget]]:
-    """Return the pairs that each node tries. Nodes on which a job runs take no part.
+    """Return the pairs that each node tries. Nodes that run a job do not take part.
 
     Args:
         plan: of the cluster.

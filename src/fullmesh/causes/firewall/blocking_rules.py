@@ -199,7 +199,7 @@ def find_request_blocks(
 
 
 def find_reverse_links(look: ClusterEvidence, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
-    """Find links in the other direction on which a rule that stops replies also stops packets, on paper.
+    """Find links in the other direction that a rule against replies also blocks, by its text.
 
     The rule stops requests from its port, because listeners of the data range reply from ports that
     the kernel also gives to its own connections. A probe gets such a port only by chance. The rule

@@ -21,8 +21,8 @@ def get_job_probe(evidence: ClusterEvidence, name: str) -> JobProbe | None:
 def is_return_blocked(evidence: ClusterEvidence, name: str, peer: str) -> bool:
     """Return whether the account's replies are blocked, too. Peers then cannot reach its listeners.
 
-    The probe's listeners run as another account, so this is derived from the kernel's decision or
-    the rules on paper.
+    The probe's listeners run as another account, so the test cannot show this. It follows from the
+    kernel's decision, or from the rules.
     """
     for way in list_odd_decisions(evidence, name):
         of_account = way["uid"] != ANYBODY and way["direction"] == "answer"

@@ -145,7 +145,7 @@ def list_drop_points(block: BlockedLink) -> list[tuple[str, str]]:
 
 
 def list_unexplained_blocks(evidence: ClusterEvidence) -> Iterator[BlockedLink]:
-    """List the blocked links that no rule of the two nodes' packet filters explains on paper."""
+    """List the blocked links that no rule in the two nodes' packet filters explains."""
     for block in list_blocked_links(evidence.seen):
         if block.verdict in FIREWALLED and not find_blocking_rule(evidence, block).stop.table:
             yield block

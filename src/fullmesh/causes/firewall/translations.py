@@ -66,7 +66,7 @@ class TranslationWalk(PacketWalk):
         self.perhaps: list[tuple[tuple[str, str, str], NftRule]] = []
 
     def rule(self, key: tuple[str, str, str], rule: NftRule) -> tuple[bool | None, str, str]:
-        """Return whether a rule's conditions hold, and its verdict, or that it translates the source."""
+        """Return whether a rule's conditions hold, its verdict (or TRANSLATED), and its target."""
         holds, verdict, target = super().rule(key, rule)
         if verdict or holds is False or not read_translation(rule):
             return holds, verdict, target

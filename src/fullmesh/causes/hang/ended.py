@@ -152,7 +152,7 @@ def _name_signal(number: int) -> str:
 
 
 def complete_finding(job: ObservedJob, here: Sequence[int], finding: HangFinding) -> HangFinding:
-    """Complete a finding about ranks that ended alike with the ranks that wait for them."""
+    """Add the waiting ranks to a finding about ranks that ended in the same way."""
     waits = [wait for rank in here for wait in job.lacking.get(rank, [])]
     entry = waits[0].entry if waits else None
     return replace(

@@ -25,7 +25,7 @@ class HangCause(Cause):
     """A cause of a hang.
 
     Attributes:
-        is_certain: whether it is more than an echo, or that which is left: then it comes before others.
+        is_certain: whether it is a cause of its own. The others are effects, or apply if nothing else does.
     """
 
     severity: str = CAUSE

@@ -1,6 +1,6 @@
 """Every node trains alone
 
-{count} logs each say that theirs is the whole job (world size 1): the nodes never connected, and
+{count} logs each report a world size of 1: the nodes never connected, and
 each trains alone.
 
 **Place:** the launcher of every node: WORLD_SIZE, num_nodes or --nnodes

@@ -37,7 +37,7 @@ NODES = ("node", "out", "in")
 
 
 def count_retransmits(evidence: ClusterEvidence, source: str, target: str) -> tuple[int, int, int]:
-    """Count repeated segments, all segments (both ways) and connections, of the connections that opened."""
+    """Count retransmitted segments, all segments (both ways) and connections, of the connections that opened."""
     good = [r for r in evidence.records(source) if r["node"] == target and r["verdict"] == "open"]
     back = (
         evidence.seen.nodes.get(target, {})
@@ -52,7 +52,7 @@ def count_retransmits(evidence: ClusterEvidence, source: str, target: str) -> tu
 
 
 def list_lossy_pairs(evidence: ClusterEvidence) -> list[tuple[str, str]]:
-    """List the pairs of nodes with repeated segments, each once, in the plan's order."""
+    """List the pairs of nodes with retransmitted segments, each once, in the plan's order."""
     place = {name: number for number, name in enumerate(evidence.nodes)}
     found: set[tuple[int, int]] = set()
     for name in evidence.nodes:
@@ -120,7 +120,7 @@ def rule_packet_loss(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-138",
             "L2",
-            f"packets are lost between {source} and {target}: {again / total:.1%} of the segments were repeated{where}",
+            f"packets are lost between {source} and {target}: {again / total:.1%} of segments are resent{where}",
             node=node,
             peer=target if node == source else source,
             port="all",

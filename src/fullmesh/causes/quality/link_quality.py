@@ -27,7 +27,7 @@ SLOW_SHARE = 0.1  # of the interface's speed, or of the other links' median
 
 
 def count_lossy_connections(evidence: ClusterEvidence, source: str, target: str) -> tuple[int, int]:
-    """Count a link's open connections: those that repeated a segment, and all."""
+    """Count a link's open connections: those with a retransmitted segment, and all."""
     good = [r for r in evidence.records(source) if r["node"] == target and r["verdict"] == "open"]
     return sum(bool(r.get("lost")) for r in good), len(good)
 

@@ -211,7 +211,7 @@ def ladder_follow_up(plan: ClusterPlan, linked: Mapping[str, Any]) -> dict[str, 
 
 
 def ladder_closer(plan: ClusterPlan, opened: Any, follow: Any) -> Each:
-    """Return the listeners of the peers that each node follows up."""
+    """Return the listeners of the peers that each node tests again."""
     given = {}
     for host, peers in to_json_value(follow).items():
         theirs = {peer: opened[peer] for peer in peers if peer in opened}
