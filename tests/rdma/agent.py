@@ -46,7 +46,7 @@ def survey() -> dict[str, object]:
     """Survey the parts that the tries need."""
     return {
         "rdma": job.survey_rdma(),
-        "interfaces": net.survey_interfaces(),
+        "interfaces": net.survey_interfaces(net.read_interface_addresses()),
         "nft": filters.survey_ruleset()[0],
     }
 

@@ -133,9 +133,9 @@ def read_interface_addresses() -> dict[str, list[str]]:
     return ip.parse_addresses(run_ip(*ip.SHOW_ADDRESSES[1:]))
 
 
-def find_interface_of(address: str) -> str:
-    """Return the interface that has an address, or ""."""
-    for name, held in read_interface_addresses().items():
+def find_interface_of(address: str, addresses: dict[str, list[str]]) -> str:
+    """Return the interface that has an address, or "". *addresses*: those of all interfaces."""
+    for name, held in addresses.items():
         if any(one.split("/")[0] == address for one in held):
             return name
     return ""
@@ -170,9 +170,8 @@ def survey_interface(name: str, held: dict[str, list[str]]) -> Nic:
     return found
 
 
-def survey_interfaces() -> list[Nic]:
-    """Return every interface in the kernel's order, which Gloo and NCCL use as well."""
-    held = read_interface_addresses()
+def survey_interfaces(held: dict[str, list[str]]) -> list[Nic]:
+    """Return every interface in the kernel's order, which Gloo and NCCL use as well. *held*: their addresses."""
     try:
         names = [n for n in os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net/" + n)]
     except OSError:
@@ -433,21 +432,15 @@ def look_up_addresses(name: str, seconds: float) -> tuple[list[str], str]:
     return (found, "") if found is not None else ([], "no answer in time")
 
 
-def find_duplicate_addresses(address: str) -> list[str]:
-    """Find other hosts with this IPv4 address, on its interface. [] if no interface has it."""
-    for card, held in read_interface_addresses().items():
-        if address in [one.split("/")[0] for one in held]:
-            return probe_duplicate_address(card, address)
-    return []
-
-
-def probe_duplicate_address(interface: str, address: str) -> list[str]:
+def find_duplicate_addresses(interface: str, address: str) -> list[str]:
     """Probe the link for other hosts with this IPv4 address.
 
-    Returns their MACs (RFC 5227 probe, needs root).
+    Returns their MACs (RFC 5227 probe, needs root). [] without an interface.
 
     A probe with an all-zero sender changes no neighbour table.
     """
+    if not interface:
+        return []
     try:
         link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
     except OSError:

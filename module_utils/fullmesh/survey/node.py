@@ -139,10 +139,9 @@ def begin_survey(
         beside(lambda: collect_lookups(asked))
         asked = []
     look.ask("namespaces", net.survey_namespaces, [])
-    # waits 0.3 s for answers, so it starts first
-    probed = os.geteuid() == 0 and ":" not in own
+    addresses = net.read_interface_addresses()
+    card = net.find_interface_of(own, addresses)
     todo: Todo = [
-        *([("duplicates", lambda: net.find_duplicate_addresses(own), [])] if probed else []),
         *asked,
         ("nft", filters.survey_ruleset, None),
         ("legacy_rules", filters.survey_legacy_rules, {}),
@@ -150,17 +149,20 @@ def begin_survey(
         ("gpus", job.survey_gpus, None),
         ("routes", lambda: net.survey_routes(peers), {}),
         ("neighbours", lambda: net.survey_neighbours(peers), None),
-        ("interfaces", net.survey_interfaces, []),
+        ("interfaces", lambda: net.survey_interfaces(addresses), []),
         ("sockets", lambda: net.survey_sockets(read_kernel_range()), None),
         ("kernel_log", job.survey_kernel_log, []),
         ("selinux", job.survey_selinux, None),
         ("jobs", job.survey_jobs, []),
         ("efa", lambda: efa.observe_efa(efa.read_environment_files()), None),
-        ("hooks", lambda: hooks.survey_hooks(net.find_interface_of(own)), []),
-        ("queues", lambda: queues.survey_queues(net.find_interface_of(own)), []),
+        ("hooks", lambda: hooks.survey_hooks(card), []),
+        ("queues", lambda: queues.survey_queues(card), []),
         ("job_unit", job_unit.survey_job_unit, None),
         ("next_boot", lambda: next_boot.survey_next_boot(own, peers), None),
     ]
+    if os.geteuid() == 0 and ":" not in own:
+        # waits 0.3 s for answers, so it starts first
+        todo.insert(0, ("duplicates", lambda: net.find_duplicate_addresses(card, own), []))
     look.begin(todo, names.NAME_SECONDS)
     return look
 
