@@ -38,7 +38,9 @@ CODES = {
     "resolve": ("VC-317", "you cannot resolve {subject}: {error}"),
     "bind": ("VC-318", "you cannot bind port {subject}: {error}"),
     "python": ("VC-319", "{subject} does not start with {error}"),
-    "import": ("VC-302", "{subject} cannot import torch: {error}"),
+    "import": ("VC-302", "torch cannot be imported: {subject}: {error}"),
+    "launch": ("VC-322", "{subject} does not start: {error}"),
+    "limit": ("VC-323", "the limit {subject} is {error}, which is too small for a job"),
     "path": ("VC-320", "{subject} names {error}, which you cannot read"),
     "plan": ("VC-321", "{subject} has {error}"),
 }
@@ -78,6 +80,8 @@ def build_settings(python: str, env_file: str, mark: str) -> str:
             number for one in ports if (number := parse_decimal(one.rpartition(":")[2])) is not None
         ],
         "env_file": env_file,
+        "launcher": start_program.LAUNCHER,
+        "parts": start_program.PARTS,
         "variables": start_program.VARIABLES,
     }
     return base64.b64encode(json.dumps(settings).encode()).decode()

@@ -58,11 +58,13 @@ class Ground:
         bench: the lab.
         names: of the two.
         macs: of their cluster cards.
+        variables: of the inventory, for both.
     """
 
     bench: Bench
     names: tuple[str, ...]
     macs: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
 
     def prepare(self) -> None:
         """Bring node code and oracle to the nodes."""
@@ -222,7 +224,11 @@ class Ground:
     def diagnose(self) -> dict[str, Any]:
         """What `./fullmesh diagnose` says of an inventory with two addresses."""
         variables = {
-            n: {"ansible_host": self.node(n).management, "fullmesh_address": self.node(n).address}
+            n: {
+                "ansible_host": self.node(n).management,
+                "fullmesh_address": self.node(n).address,
+                **self.variables,
+            }
             for n in self.names
         }
         plan = inventory.build_tolerant_plan(variables, list(self.names))
@@ -247,6 +253,7 @@ class Ground:
                 "listen": True,
                 "assumed": plan["assumed"],
                 "lifetime": 60,
+                "as_job": True,
                 **wants,
             }
         node = self.call("node", looks)
@@ -258,7 +265,7 @@ class Ground:
                     "targets": probe_wants.list_probe_targets(plan, opened, name),
                     "seconds": LINK_SECONDS,
                     "as_job": True,
-                    "job_user": str(ACCOUNT),
+                    "job_user": self.variables.get("launchers_job_user", str(ACCOUNT)),
                     "node": name,
                     "address": plan["nodes"][name]["address"],
                     "token": token,

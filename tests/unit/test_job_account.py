@@ -78,6 +78,11 @@ def test_the_unit_of_jobs_is_read_as_systemd_shows_it() -> None:
         "own_network": False,
         "families": "AF_UNIX",
         "environment": {},
+        "settings": {},
+        "blocked": [],
+        "missing": [],
+        "scripts": [],
+        "load": "loaded",
     }
     shown = SHOWN + 'Environment=LANG=C NCCL_IB_GID_INDEX=3 "NCCL_IB_HCA==mlx5_0:1" PATH=/usr/bin\n'
     unit = job_unit.parse_job_unit(shown)
@@ -89,6 +94,40 @@ def test_the_unit_of_jobs_is_read_as_systemd_shows_it() -> None:
     assert endless["nofile"] == job_unit.ENDLESS
     assert job_unit.parse_job_unit("LoadState=not-found\nLimitNOFILE=20000\n") is None
     assert job_unit.parse_job_unit("") is None
+
+
+def test_settings_that_keep_jobs_from_starting_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.env").write_text("FULLMESH_SCRIPT=/srv/train.py\nA=1\n")
+    monkeypatch.setattr(job_unit, "JOBS", str(tmp_path))
+    unit = job_unit.parse_job_unit(
+        f"""LoadState=loaded
+MemoryMax=31457280
+TasksMax=infinity
+RestrictNetworkInterfaces=~
+User=nosuch-account
+EnvironmentFiles=/etc/nosuch (ignore_errors=no)
+EnvironmentFiles=/etc/nosuch-as-well (ignore_errors=yes)
+EnvironmentFiles={tmp_path}/train.env (ignore_errors=no)
+ExecStartPre={{ path=/nosuch/pre ; argv[]=/nosuch/pre ; ignore_errors=no }}
+SystemCallFilter=~bind kexec_load
+"""
+    )
+    assert unit is not None
+    assert unit["settings"] == {"MemoryMax": "31457280"}
+    assert unit["missing"] == [
+        "User=nosuch-account",
+        "EnvironmentFile=/etc/nosuch",
+        "ExecStartPre=/nosuch/pre",
+    ]
+    assert (unit["blocked"], unit["scripts"]) == (["bind"], ["/srv/train.py"])
+    allowed = " ".join(sorted(job_unit.CALLS - {"socket"}))
+    assert job_unit.list_blocked_calls(allowed) == ["socket"]
+    assert job_unit.list_blocked_calls("") == job_unit.list_blocked_calls("~reboot") == []
+    masked = job_unit.parse_job_unit("LoadState=masked\n")
+    assert masked is not None
+    assert masked["load"] == "masked"
 
 
 def target(node: str, port: int, kind: str = "sample") -> Any:

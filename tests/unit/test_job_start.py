@@ -31,6 +31,11 @@ WANT: Any = {
     "job_user": "jobs",
 }
 ROOT = os.geteuid() == 0
+LAUNCHER = """#!/bin/sh
+case $1 in --dry-run) ;; *) touch /dev/full/started ;; esac
+[ -z "$FULLMESH_WATCH" ] || { echo "[LA-106] not a number" >&2; exit 2; }
+echo /bin/true
+"""
 Begin = Callable[..., JobLogin]
 
 
@@ -41,6 +46,10 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
     me = pwd.getpwuid(os.geteuid())
     monkeypatch.setattr(job_start, "ENV_FILE", str(tmp_path / "env"))
     monkeypatch.setattr(job_start, "PYTHON", sys.executable)
+    (tmp_path / "launcher").write_text(LAUNCHER)
+    (tmp_path / "launcher").chmod(0o755)
+    monkeypatch.setattr(job_start, "LAUNCHER", str(tmp_path / "launcher"))
+    monkeypatch.setattr(job_start, "PARTS", [str(tmp_path / "env")])
     monkeypatch.setattr(job_start.os, "geteuid", lambda: 0)
     monkeypatch.setattr(job_start.pwd, "getpwnam", lambda name: find_account(name, me))
 
@@ -73,7 +82,7 @@ def test_a_healthy_login_has_no_failed_step(begin: Begin, tmp_path: Path) -> Non
     assert (found["account"], found["known"], found["steps"]) == ("jobs", True, [])
     assert found["command"] == found["login"] == {"GLOO_SOCKET_IFNAME": "eth1"}
     assert found["file"] == {"NNODES": "2"}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["env", "su"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["env", "launcher", "su"]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +103,10 @@ def test_a_healthy_login_has_no_failed_step(begin: Begin, tmp_path: Path) -> Non
         ("export PYTHONHOME=/nosuch", "", ("python", sys.executable, "PYTHONHOME=/nosuch")),
         ("echo expired >&2; exit 1", "", ("login", "the session", "expired")),
         ("exit 7", "", ("login", "the session", "exit status 7")),
+        ("export PYTHONHASHSEED=abc", "", ("python", sys.executable, "PYTHONHASHSEED=abc")),
+        ("ulimit -f 0", "", ("limit", "FSIZE", "0")),
+        ("umask 0777", "", ("limit", "umask", "0777")),
+        ("export PATH=/nosuch:$PATH FULLMESH_WATCH=soon", "", ("launch", "{launcher}", "[LA-106]")),
     ],
 )
 def test_a_step_that_fails_is_named(
@@ -101,7 +114,7 @@ def test_a_step_that_fails_is_named(
 ) -> None:
     kind, subject, error = step
     found = steps_of(begin(before, env))
-    subject = subject.format(env=tmp_path / "env")
+    subject = subject.format(env=tmp_path / "env", launcher=tmp_path / "launcher")
     assert [one for one in found if one[:2] == (kind, subject) and error in one[2]], found
 
 
@@ -152,23 +165,38 @@ def test_a_closed_folder_is_named_with_its_mode(
     assert found["steps"][0]["source"].startswith("mode 0700, owner 0")
 
 
+def make_torch(folder: Path) -> Path:
+    """Make the files that every torch has."""
+    package = folder / "torch"
+    for name in ("__init__.py", "version.py", "distributed/run.py", "lib/libtorch_python.so"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).touch()
+    (package / "distributed/__init__.py").touch()
+    return package
+
+
 def test_libraries_that_torch_lacks_are_named(
     begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # /etc/profile sets PATH
     monkeypatch.setattr(job_start, "choose_login_shell", lambda _who: ["/bin/sh"])
-    libraries = tmp_path / "site/torch/lib"
-    libraries.mkdir(parents=True)
-    (libraries.parent / "__init__.py").touch()
-    assert begin(f"export PYTHONPATH={tmp_path}/site")["steps"] == []
-    (libraries / "libtorch_python.so").touch()
+    libraries = make_torch(tmp_path / "site") / "lib"
     ldd = tmp_path / "ldd"
     ldd.write_text(
         "#!/bin/sh\necho 'libc.so.6 => /lib/libc.so.6'; echo 'libgomp.so.1 => not found'\n"
     )
     ldd.chmod(0o755)
+    library = libraries / "libtorch_python.so"
     found = steps_of(begin(f"export PYTHONPATH={tmp_path}/site"))
-    assert found == [("load", f"{libraries}/libtorch_python.so", "libgomp.so.1 => not found")]
+    assert found == [("load", str(library), "libgomp.so.1 => not found")]
+    about = tmp_path / "site/torch-9.dist-info/METADATA"
+    about.parent.mkdir()
+    about.write_text('Requires-Dist: nosuch-part>=4\nRequires-Dist: other; extra == "gpu"\n')
+    found = steps_of(begin(f"export PYTHONPATH={tmp_path}/site"))
+    assert found[0] == ("import", "nosuch-part", "no such module")
+    library.unlink()
+    found = steps_of(begin(f"export PYTHONPATH={tmp_path}/site"))
+    assert found == [("import", str(library), "no such file")]
 
 
 def test_an_account_that_is_not_there_is_named(begin: Begin) -> None:
@@ -302,10 +330,7 @@ def test_the_file_and_line_of_a_value_are_named(begin: Begin, tmp_path: Path) ->
 
 def check_start(folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run ``fullmesh-torchrun --check`` as the launcher starts it, with a torch that imports nothing."""
-    package = folder / "site/torch/distributed"
-    package.mkdir(parents=True, exist_ok=True)
-    for place in (package.parent, package):
-        (place / "__init__.py").touch()
+    (make_torch(folder / "site") / "lib/libtorch_python.so").write_text("no library")
     program = Path(fullmesh_start.__file__)
     return subprocess.run(
         [sys.executable, "-B", "-E", "-s", "-S", str(program), sys.executable, str(folder / "env")],
@@ -348,3 +373,16 @@ def test_a_torch_that_cannot_be_imported_is_named_with_its_line(tmp_path: Path) 
     broken.write_text("\nimport nosuch_part\n")
     done = check_start(tmp_path, {"PYTHONPATH": str(tmp_path / "more")})
     assert f"No module named 'nosuch_part'. Fix: correct {broken}:2" in done.stdout
+
+
+@pytest.mark.skipif(not os.access("/bin/bash", os.X_OK), reason="only bash reads .bashrc there")
+def test_a_bashrc_that_ends_commands_of_ssh_is_named(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me = pwd.getpwuid(os.geteuid())
+    account = pwd.struct_passwd(("jobs", "x", me.pw_uid, me.pw_gid, "", "/", "/bin/bash"))
+    monkeypatch.setattr(job_start.pwd, "getpwnam", lambda _: account)
+    (tmp_path / ".bashrc").write_text("export NCCL_DEBUG=INFO\n")
+    assert begin()["command"] == {"NCCL_DEBUG": "INFO"}
+    (tmp_path / ".bashrc").write_text("exit 1\n")
+    assert [one["source"] for one in begin()["steps"]] == ["~/.bashrc"]

@@ -235,6 +235,15 @@ def test_a_check_starts_no_job_and_gets_the_callers_arguments(
     assert (done.returncode, done.stdout) == (1, f"{tmp_path}/bin/python {tmp_path}/env\n")
 
 
+def test_a_dry_run_prints_the_command_and_starts_nothing(tmp_path: Path, wrapper: Path) -> None:
+    done = call(wrapper, "--static", "--dry-run", "train.py", "two words")
+    words = done.stdout.splitlines()
+    assert words[0] == f"{tmp_path}/bin/torchrun"
+    assert words[-2:] == ["train.py", "two words"]
+    assert [one for one in SIZES if one not in words] == []
+    assert not list(tmp_path.glob("torchinductor_*"))
+
+
 def test_a_node_without_torchrun_is_reported(wrapper: Path) -> None:
     (wrapper.parent / "bin/torchrun").unlink()
     done = call(wrapper, "train.py")

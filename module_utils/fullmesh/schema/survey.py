@@ -456,9 +456,23 @@ class JobUnitBase(TypedDict):
 
 
 class JobUnit(JobUnitBase, total=False):
-    """``environment``: the unit's own Environment=, for the names that matter to a job."""
+    """Later parts.
+
+    Attributes:
+        environment: the unit's own Environment=, for the names that matter to a job.
+        settings: other settings that are not systemd's default, as it shows them.
+        blocked: system calls of ranks that SystemCallFilter= forbids.
+        missing: settings that name a missing file or account.
+        scripts: of the jobs in /etc/fullmesh/jobs.
+        load: LoadState=.
+    """
 
     environment: dict[str, str]
+    settings: dict[str, str]
+    blocked: list[str]
+    missing: list[str]
+    scripts: list[str]
+    load: str
 
 
 START_STEPS = (
@@ -474,6 +488,9 @@ START_STEPS = (
     "path",
     "python",
     "login",
+    "launch",
+    "limit",
+    "import",
 )
 
 
@@ -486,7 +503,8 @@ class StartStep(TypedDict):
             value. ``source``: a shell cannot read the file *subject*. ``write``: to the folder *subject*. ``cache``:
             the same of a folder of caches. ``resolve``: a name. ``bind``: a port. ``path``: the variable *subject*
             names the missing file *error*. ``python``: does not start with the variables in *error*. ``login``: ended
-            early.
+            early. ``launch``: the launcher, or a part of it. ``limit``: RLIMIT_*subject*, or the umask, is *error*.
+            ``import``: the part *subject* of torch.
         subject: as above.
         error: the system's word, or as above.
         source: the file and line that cause it, "" if unknown.
@@ -505,6 +523,9 @@ class StartStep(TypedDict):
         "path",
         "python",
         "login",
+        "launch",
+        "limit",
+        "import",
     ]
     subject: str
     error: str

@@ -29,7 +29,7 @@ from ..foreign_text import parse_foreign_json
 from ..schema.survey import START_STEPS
 from . import job
 from .job_accounts import LOGIN_ENVIRONMENT, UNNAMED_ACCOUNTS, find_unit_accounts
-from .job_start_program import PROGRAM, clean_text, find_loader_errors
+from .job_start_program import LAUNCHER, PARTS, PROGRAM, clean_text, find_loader_errors
 
 if TYPE_CHECKING:
     from typing import Any
@@ -87,7 +87,11 @@ def build_session_command(shell: list[str], python: str, settings: dict[str, Any
     # if the environment breaks the interpreter, this one without its variables can still tell why
     inner = f"[ -x {own} ] && {own} {run} && exit; exec {shlex.quote(spare)} -I {run}"
     login = " ".join(map(shlex.quote, [*shell, "-c", f"exec /bin/sh -c {shlex.quote(inner)}"]))
-    return f"ulimit -c 0; env -0; printf {settings['mark']}; exec timeout -s KILL {INSIDE} {login}"
+    # bash reads ~/.bashrc in commands of sshd, which it knows by these variables
+    command = f"env -u SHLVL SSH_CLIENT='127.0.0.1 1 22' {shlex.quote(shell[0])} -c 'exec env -0'"
+    return (
+        f"ulimit -c 0; {command}; printf {settings['mark']}; exec timeout -s KILL {INSIDE} {login}"
+    )
 
 
 def run_session(argv: list[str], environment: dict[str, str]) -> tuple[int | None, bytes, bytes]:
@@ -196,6 +200,8 @@ def build_program_settings(want: LadderNodeParams, mark: str, known: bool) -> di
         "address": want["address"],
         "ports": [one["port"] for one in want["named"] if one["kind"] in ("master", "rendezvous")],
         "env_file": ENV_FILE,
+        "launcher": LAUNCHER,
+        "parts": PARTS,
         "variables": job.NAMES.pattern,
     }
 
@@ -255,5 +261,9 @@ def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[None, str]:
     elif known:
         start["steps"].append(describe_failed_login(shell[0], parts, errors, code))
     start["command"] = read_values(parse_environment_dump(parts[0])) if len(parts) > 1 else {}
+    if known and said is not None and b"SSH_CLIENT=" not in parts[0]:
+        why = "a command over ssh ends before it runs, a login shell does not"
+        step = {"step": "login", "subject": shell[0], "error": why, "source": "~/.bashrc"}
+        start["steps"] += read_steps([step])
     start["seconds"] = round(time.monotonic() - begun, 3)
     return start

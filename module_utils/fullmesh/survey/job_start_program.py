@@ -11,6 +11,13 @@ from __future__ import annotations
 import re
 
 TEXT_MOST = 300
+LAUNCHER = "/opt/fullmesh/bin/fullmesh-torchrun"
+# Files that the launcher's command runs.
+PARTS = [
+    *(f"/opt/fullmesh/lib/fullmesh_{one}.py" for one in ("watch", "watch_look", "watch_judge")),
+    *(f"/opt/fullmesh/lib/fullmesh_{one}.py" for one in ("sockets", "foreign_text")),
+    "/opt/fullmesh/hook/sitecustomize.py",
+]
 # Variables that matter to a job.
 VARIABLES = (
     r"(MASTER_|WORLD_SIZE|RANK|NODE_RANK|NNODES|NPROC|GROUP_RANK|LOCAL_|GLOO_|NCCL_|TORCH_|TP_|UCX_|FI_|FULLMESH_"
@@ -52,7 +59,7 @@ def find_loader_errors(text: str, sources: dict[str, str]) -> list[dict[str, str
 
 
 PROGRAM = r"""
-import base64, errno, glob, json, os, re, socket, subprocess, sys, tempfile, threading, time
+import base64, errno, glob, importlib.util, json, os, re, resource, socket, subprocess, sys, tempfile, threading, time
 want = json.loads(base64.b64decode(sys.argv[1]))
 steps, home = [], os.path.expanduser("~")
 CALLED = re.compile(want["variables"])
@@ -118,13 +125,59 @@ def note_closed(path, mode):
 def check_use():
     needed = [(want["python"], os.R_OK | os.X_OK), (want["env_file"], os.R_OK)]
     needed += [(path, os.R_OK) for path in ("/etc/passwd", "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf")]
+    needed += [("/dev/null", os.R_OK | os.W_OK), ("/dev/urandom", os.R_OK)]
     for path, mode in needed:
         note_closed(path, mode)
+
+def check_launcher():
+    # it prints the command that a job would run, and starts nothing
+    path = want["launcher"]
+    if os.path.lexists(path) and note_closed(path, os.R_OK | os.X_OK) or not os.path.isfile(path):
+        return
+    with open(path, "rb") as stream:
+        if b"--dry-run)" not in stream.read(65536):
+            return  # of an earlier version, which would start a job
+    done = subprocess.run([path, "--dry-run", "job.py"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=1)
+    told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    if done.returncode:
+        note("launch", path, told[-1] if told else "exit status %d" % done.returncode)
+        return
+    command.extend(done.stdout.decode("utf-8", "replace").splitlines()[:64])
+    for program in command[:1]:
+        note_closed(program, os.R_OK | os.X_OK)
+    for path in want["parts"]:
+        if not note_closed(path, os.R_OK) and not os.path.exists(path):
+            note("launch", path, "no such file")
+
+# The least that a job of a few ranks needs: files, threads, and bytes.
+LEAST = {"NOFILE": 256, "NPROC": 64, "AS": 4 << 30, "DATA": 1 << 30, "FSIZE": 1 << 20, "CPU": 3600, "STACK": 1 << 18}
+
+def check_limits():
+    for name, least in LEAST.items():
+        soft, hard = resource.getrlimit(getattr(resource, "RLIMIT_" + name))
+        if 0 <= soft < least:
+            note("limit", name, str(soft))
+    mask = os.umask(0o77)
+    os.umask(mask)
+    if mask & 0o700:
+        note("limit", "umask", "%04o" % mask)
 
 def is_found_by_torch(folder, name):
     # torch itself loads these from NVIDIA's packages, and the driver's if there is a GPU
     own = glob.glob(os.path.join(glob.escape(folder), "nvidia", "*", "lib", glob.escape(name)))
     return bool(own) or name.startswith(("libcuda.so", "libnvidia-"))
+
+def check_requirements(folder):
+    for path in glob.glob(os.path.join(glob.escape(folder), "torch-*.dist-info", "METADATA"))[:1]:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            text = stream.read(262144)
+        for name in re.findall(r"^Requires-Dist: ([\w.-]{1,80})[^;\n]{0,80}$", text, re.M | re.A)[:32]:
+            held = importlib.util.find_spec(name.replace("-", "_"))
+            if held is None:
+                note("import", name, "no such module")
+            elif held.origin:
+                note_closed(held.origin, os.R_OK)
 
 def check_torch():
     # without an import, which takes seconds; the loader lists what it would load
@@ -133,15 +186,19 @@ def check_torch():
         if not folder or not os.path.lexists(package):
             continue
         library = os.path.join(package, "lib", "libtorch_python.so")
-        for path in (package, os.path.join(package, "__init__.py"), library):
-            if note_closed(path, os.R_OK | (os.X_OK if path == package else 0)):
+        parts = ["__init__.py", "version.py", "distributed", "distributed/run.py", "lib/libtorch_python.so"]
+        for path in [package] + [os.path.join(package, one) for one in parts]:
+            if note_closed(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
                 return
-        if not os.path.isfile(library):
-            return
+            if not os.path.exists(path):
+                note("import", path, "no such file", sources.get("PYTHONPATH", ""))
+                return
+        check_requirements(folder)
         done = subprocess.run(["ldd", library], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=1)
         for line in done.stdout.decode("utf-8", "replace").splitlines():
-            if "not found" in line and len(steps) < 20 and not is_found_by_torch(folder, line.split()[0]):
+            wrong = "not found" in line or "cannot open" in line
+            if wrong and len(steps) < 20 and not is_found_by_torch(folder, line.split()[0]):
                 note("load", library, line.strip())
         return
 
@@ -236,28 +293,32 @@ def check_paths():
             note("path", name, path, sources.get(name, ""))
 
 lookups, ends = start_lookups()
-given = {}
+given, command = {}, []
 def read_file():
     given.update(read_environment_file())
-for work in (check_use, read_file, check_torch, check_writes, check_ports, check_paths, check_names):
+for work in (check_use, read_file, check_launcher, check_limits, check_torch, check_writes, check_ports, check_paths,
+             check_names):
     try:
         work()
-    except (OSError, ValueError, subprocess.SubprocessError):
+    except (OSError, ValueError, ImportError, subprocess.SubprocessError):
         pass  # not found out: the others still are
 check_values(os.environ, sources)
 check_values(given, list_sources([want["env_file"]]))
 READ = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")  # by the loader and Python
+places = sources
 sources = {name: place for name, place in sources.items()
            if name in os.environ and (CALLED.match(name) or name in READ)}
 if sys.flags.isolated and os.access(want["python"], os.X_OK):
     # it runs without these variables instead of the interpreter of jobs
-    note("python", want["python"], ", ".join("%s=%s" % (one, os.environ[one]) for one in READ if one in os.environ),
-         ", ".join(filter(None, map(sources.get, READ))))
+    own = [one for one in os.environ if one.startswith("PYTHON") or one in READ]
+    note("python", want["python"], ", ".join("%s=%s" % (one, os.environ[one]) for one in own),
+         ", ".join(filter(None, map(places.get, own))))
 for one in steps:
     if one["step"] == "load":
         one["source"] = sources.get("LD_LIBRARY_PATH", "")
 keep = lambda values: {name: value for name, value in values.items() if CALLED.match(name)}
-said = {"steps": steps, "sources": sources, "login": keep(os.environ), "file": keep(given)}
+said = {"steps": steps, "sources": sources, "login": keep(os.environ), "file": keep(given),
+        "command": command}
 print(want["mark"] + json.dumps(said) + want["mark"])
 sys.stdout.flush()
 os._exit(0)  # a name server may still be silent

@@ -18,7 +18,10 @@ from fullmesh.verify.model import FAILED, PASSED, CheckOutcome, ClusterObservati
 def has_hidden_signs(seen: ClusterObservations, name: str) -> bool:
     """Return whether a node's answers have anything that a hidden cause reads: most nodes have nothing."""
     ways = seen.nodes.get(name, {}).get("links", {}).get("ways")
-    return bool(ways or seen.survey(name).get("queues"))
+    survey = seen.survey(name)
+    unit = survey.get("job_unit")
+    changed = unit and (unit["drop_ins"] or unit.get("missing") or unit.get("load") == "masked")
+    return bool(ways or survey.get("queues") or changed)
 
 
 def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list[Finding]:

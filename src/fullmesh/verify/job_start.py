@@ -217,6 +217,55 @@ def rule_login_ends(seen: ClusterObservations) -> Iterator[Finding]:
         )
 
 
+def rule_launcher(seen: ClusterObservations) -> Iterator[Finding]:
+    """Check that the launcher of jobs starts with the environment of a login."""
+    for name, start, steps in list_failed_steps(seen, "launch"):
+        yield Finding(
+            "VC-322",
+            "L1",
+            f"fullmesh-torchrun does not start a job on {name}: {steps[0]['error']}",
+            node=name,
+            seen=join_names([f"{one['subject']}: {one['error']}" for one in steps], SHOWN),
+            expected="a launcher that starts",
+            check=f"on {name}: su -l {shlex.quote(start['account'])} -c 'fullmesh-torchrun --check'",
+            fix=f"on {name}: correct the variables of the login, or {seen.apply('launch')}",
+            severity=ERROR if is_for_all_jobs(seen, name, start) else WARNING,
+        )
+
+
+def rule_login_limits(seen: ClusterObservations) -> Iterator[Finding]:
+    """Check that the limits in a login suffice for a small job."""
+    for name, start, steps in list_failed_steps(seen, "limit"):
+        words = join_names([f"{one['subject']} {one['error']}" for one in steps])
+        yield Finding(
+            "VC-323",
+            "L1",
+            f"a login of {start['account']} on {name} has limits that are too small for a job: {words}",
+            node=name,
+            seen=words,
+            expected="the limits of the distribution",
+            check=f"on {name}: su -l {shlex.quote(start['account'])} -c 'ulimit -a; umask'",
+            fix=f"on {name}: remove the limit from /etc/security/limits.d or from a profile file (ulimit, umask)",
+            severity=ERROR if is_for_all_jobs(seen, name, start) else WARNING,
+        )
+
+
+def rule_imported_torch(seen: ClusterObservations) -> Iterator[Finding]:
+    """Check that Python of jobs finds the files of its torch."""
+    for name, _, steps in list_failed_steps(seen, "import"):
+        first = steps[0]
+        place = first["source"]
+        yield Finding(
+            "VC-302",
+            "L1",
+            f"torch cannot be imported on {name}: {first['subject']}: {first['error']}",
+            node=name,
+            seen=join_names([f"{one['subject']}: {one['error']}" for one in steps], SHOWN),
+            expected="all files of torch",
+            fix=f"on {name}: remove PYTHONPATH from {place}" if place else seen.apply("packages"),
+        )
+
+
 def rule_named_files(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that files that variables name exist."""
     for name, _, steps in list_failed_steps(seen, "path"):
@@ -292,6 +341,9 @@ RULES: tuple[Callable[[ClusterObservations], Iterator[Finding]], ...] = (
     rule_own_names,
     rule_bound_ports,
     rule_login_ends,
+    rule_launcher,
+    rule_login_limits,
+    rule_imported_torch,
     rule_named_files,
     rule_overridden_plan,
 )

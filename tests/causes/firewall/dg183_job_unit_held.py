@@ -28,6 +28,31 @@ CHANGES = {
             {**JOB_UNIT, "deny": ["0.0.0.0/0", "::/0"], "allow": ["127.0.0.0/8", "::1/128"]},
         ),
     ),
+    **{
+        f"unit with {name}={value}": Change(
+            UB, put("job_unit", {**JOB_UNIT, "settings": {name: value}, "scripts": ["/home/a.py"]})
+        )
+        for name, value in (
+            ("InaccessiblePaths", "-/opt"),
+            ("InaccessiblePaths", "/home"),
+            ("TemporaryFileSystem", "/opt:ro"),
+            ("NoExecPaths", "/opt"),
+            ("ReadOnlyPaths", "/dev"),
+            ("ProtectSystem", "strict"),
+            ("ProtectHome", "yes"),
+            ("MemoryMax", "31457280"),
+            ("LimitAS", "314572800"),
+            ("UMask", "0777"),
+            ("RootDirectory", "/srv"),
+            ("RestrictNetworkInterfaces", "lo"),
+            ("SocketBindDeny", "any"),
+            ("UnsetEnvironment", "A MASTER_ADDR"),
+            ("RuntimeMaxUSec", "2s"),
+        )
+    },
+    "unit without a system call": Change(UB, put("job_unit", {**JOB_UNIT, "blocked": ["bind"]})),
+    "unit of nobody": Change(UB, put("job_unit", {**JOB_UNIT, "missing": ["User=nosuch"]})),
+    "unit that is masked": Change(UB, put("job_unit", {**JOB_UNIT, "load": "masked"})),
     "unit with few files": Change(UB, put("job_unit", {**JOB_UNIT, "nofile": 4})),
 }
 FAULTS = (

@@ -1,11 +1,11 @@
-"""The systemd unit that runs jobs cuts them off from their peers, or limits them too much
+"""The systemd unit that runs jobs cuts them off from their peers, or keeps them from starting
 
 systemd can filter a unit's packets (IPAddressDeny=), remove its network (PrivateNetwork=), forbid
-address families and set limits. The probe runs outside the unit, so its connections work. Fullmesh
-reads the settings that a job gets, with all drop-ins, from systemctl show.
+address families and system calls, hide folders, and set limits. A drop-in can also name a file or
+an account that does not exist. The probe runs outside the unit, so its connections work. Fullmesh
+reads the settings that a job gets, with all drop-ins, from systemctl show. It does not start the unit.
 
-**Prove:** systemctl show fullmesh-job@x -p IPAddressDeny -p PrivateNetwork -p
-RestrictAddressFamilies -p LimitNOFILE
+**Prove:** systemctl cat fullmesh-job@ and systemctl show fullmesh-job@x
 
 **Fix:** Find the drop-in with systemctl cat fullmesh-job@, remove the setting, then run systemctl
 daemon-reload.
@@ -16,12 +16,14 @@ daemon-reload.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fullmesh.causes.engine import Cause, CauseCase
 from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.observed.survey import JobUnit
 from fullmesh.result.findings import Finding, join_names
+from fullmesh.verify.job_start import OF_THE_PLAN
 from fullmesh.verify.node import FILES_PER_RANK
 
 
@@ -33,6 +35,81 @@ def is_in_networks(address: str, networks: Sequence[str]) -> bool:
         for one in networks
         if (net := ipaddress.ip_network(one, strict=False)).version == here.version
     )
+
+
+# Folders that every job uses, and those of them that it writes to.
+USED = ("/opt/fullmesh", "/etc/fullmesh", "/usr", "/etc", "/dev/shm", "/tmp")  # noqa: S108 (names on nodes)
+WRITTEN = ("/dev/shm", "/tmp")  # noqa: S108
+# The least that a job needs: threads, and bytes.
+LEAST = {
+    **{"LimitNPROC": 64, "TasksMax": 64, "LimitAS": 4 << 30, "LimitDATA": 1 << 30},
+    **{"LimitFSIZE": 1 << 20, "LimitCPU": 3600, "LimitSTACK": 1 << 18},
+    **{"MemoryMax": 512 << 20, "MemoryHigh": 512 << 20},
+}
+HOMES = ("/home", "/root", "/run/user")
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path is one of the folders, or in one of them."""
+    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
+
+
+def list_hidden_paths(unit: JobUnit) -> Iterator[tuple[str, str]]:
+    """Yield the folders and scripts that a unit hides or makes read-only, with the setting."""
+    settings, scripts = unit.get("settings", {}), unit.get("scripts", [])
+    for name, needed in (
+        ("InaccessiblePaths", (*USED, *scripts)),
+        ("TemporaryFileSystem", (*USED[:4], *scripts)),
+        ("NoExecPaths", USED[:3]),
+        ("ReadOnlyPaths", WRITTEN),
+    ):
+        folders = [one.lstrip("-+").partition(":")[0] for one in settings.get(name, "").split()]
+        for path in needed:
+            if is_below(path, folders):
+                yield path, f"{name}={settings[name]}"
+    if settings.get("ProtectSystem") == "strict" and settings.get("PrivateTmp") != "yes":
+        yield WRITTEN[1], "ProtectSystem=strict"
+    for path in scripts:
+        if settings.get("ProtectHome") in ("yes", "tmpfs") and is_below(path, HOMES):
+            yield path, f"ProtectHome={settings['ProtectHome']}"
+
+
+def list_start_hindrances(
+    evidence: ClusterEvidence, name: str, unit: JobUnit
+) -> Iterator[tuple[str, str]]:
+    """Yield a unit's settings that keep jobs from starting: a description and the setting."""
+    settings = unit.get("settings", {})
+    if unit.get("load", "loaded") != "loaded":
+        yield "do not start, because systemd cannot load it", f"LoadState={unit.get('load')}"
+    for one in unit.get("missing", []):
+        yield "do not start, because it names something that the node does not have", one
+    if unit.get("blocked"):
+        calls = join_names(unit.get("blocked", []))
+        yield f"may not use the system calls {calls}", "SystemCallFilter="
+    hidden = dict(reversed(list(list_hidden_paths(unit))))
+    for path, setting in list(hidden.items())[:1]:
+        yield f"cannot use {path}", setting
+    for one, least in LEAST.items():
+        number = parse_decimal(settings.get(one, ""))
+        if number is not None and number < least:
+            yield f"have less than {least} of {one}", f"{one}={number}"
+    if parse_decimal(settings.get("UMask", "0")[1:2]):
+        yield "cannot read files that they write", f"UMask={settings['UMask']}"
+    if settings.get("RootDirectory") or settings.get("NetworkNamespacePath"):
+        held = next(one for one in ("RootDirectory", "NetworkNamespacePath") if one in settings)
+        yield "run in another root directory or network namespace", f"{held}={settings[held]}"
+    cards = settings.get("RestrictNetworkInterfaces", "")
+    card = evidence.cluster_card(name)
+    if card and cards and (card in cards.lstrip("~").split()) == cards.startswith("~"):
+        yield f"cannot use {card}", f"RestrictNetworkInterfaces={cards}"
+    if settings.get("SocketBindDeny"):
+        yield "may not listen on ports", f"SocketBindDeny={settings['SocketBindDeny']}"
+    lost = [one for one in settings.get("UnsetEnvironment", "").split() if one in OF_THE_PLAN]
+    if lost:
+        yield f"do not get {join_names(lost)}", f"UnsetEnvironment={' '.join(lost)}"
+    runtime = settings.get("RuntimeMaxUSec", "")
+    if runtime and not set(runtime) & set("hdwy"):
+        yield f"end after {runtime}", f"RuntimeMaxSec={runtime}"
 
 
 def list_unit_restrictions(
@@ -68,6 +145,8 @@ def list_unit_restrictions(
             f"LimitNOFILE={unit['nofile']}",
             [],
         )
+    for what, setting in list_start_hindrances(evidence, name, unit):
+        yield what, setting, []
 
 
 def rule_job_unit(evidence: ClusterEvidence) -> Iterator[Finding]:
@@ -98,5 +177,6 @@ CAUSE = Cause(
     find=rule_job_unit,
     needs=("job_unit",),
     weight=270,
+    hidden=True,
     cases=(CauseCase("job-unit", "IPAddressDeny=any in a drop-in of fullmesh-job@"),),
 )
