@@ -92,7 +92,7 @@ MODES = (
     *(f"600 {SITE}/torch/lib/libtorch_cpu.so", f"700 {SITE}/sympy", f"600 {SITE}/torch/lib/libc10.so"),
     *("600 /etc/fullmesh/env", "600 /etc/fullmesh/nodes.json", "700 /etc/fullmesh", "600 /etc/hosts"),
     *("600 /etc/passwd", "600 /etc/nsswitch.conf", "755 /tmp", "755 /dev/shm", "600 /dev/null"),
-    *("600 /dev/urandom", "000 /home/trainer", "600 /etc/ld.so.cache", "700 /srv/jobs", "700 /etc/fullmesh/jobs"),
+    *("600 /dev/urandom", "000 /home/trainer", "600 /etc/ld.so.cache", "700 /etc/fullmesh/jobs"),
     *("711 /opt", "600 /etc/resolv.conf", "600 /etc/environment", "700 /etc/profile.d", "711 /home"),
     *(f"600 {SITE}/torch/version.py", "600 /usr/bin/env", "700 /usr/bin/id", "600 /etc/localtime"),
 )  # fmt: skip

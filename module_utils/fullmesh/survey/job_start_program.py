@@ -128,6 +128,8 @@ def check_use():
     needed += [("/dev/null", os.R_OK | os.W_OK), ("/dev/urandom", os.R_OK)]
     for path, mode in needed:
         note_closed(path, mode)
+    if want["known"] and os.path.lexists(home):
+        note_closed(home, os.R_OK | os.X_OK)  # sshd reads keys there
 
 def check_launcher():
     # it prints the command that a job would run, and starts nothing
@@ -263,9 +265,14 @@ def start_lookups():
         except (OSError, ValueError) as exc:
             failed[name] = str(exc)
     threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in want["names"]]
-    for thread in threads:
-        thread.start()
-    return threads, time.monotonic() + 0.3
+    begun = []
+    try:
+        for thread in threads:
+            thread.start()
+            begun.append(thread)
+    except RuntimeError:
+        pass  # the limit of threads, see check_limits
+    return begun, time.monotonic() + 0.3
 
 def check_names():
     for thread in lookups:
