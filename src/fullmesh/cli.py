@@ -111,7 +111,7 @@ def build_parser(verb: str = "") -> argparse.ArgumentParser:
 
 
 def find_similar_verb(word: str) -> str:
-    """Name the verb that is meant, as a sentence; empty for none."""
+    """Suggest the verb that the user probably means, as a sentence, or return ""."""
     names = difflib.get_close_matches(word, VERBS, 1)
     return f" Did you mean {names[0]}?" if names else ""
 

@@ -88,7 +88,7 @@ def collect_test_job(want: LadderGlooParams) -> CollectedRanks:
 
 
 def stop_test_job(want: LadderGlooParams) -> StoppedRanks:
-    """Ask the supervisor of the ranks to end them."""
+    """Tell the supervisor of the ranks to end them."""
     stop_ranks(want["run"], BASE)
     return {}
 

@@ -411,7 +411,7 @@ def read_log_tail(path: str) -> str:
 
 
 def stop_ranks(run: str, base: str) -> None:
-    """Ask the supervisor to end the ranks. Does nothing without one."""
+    """Tell the supervisor to end the ranks. Does nothing without one."""
     with contextlib.suppress(OSError):
         os.close(os.open(locate_run_file(run, base, STOP), os.O_WRONLY | os.O_CREAT, 0o600))
 

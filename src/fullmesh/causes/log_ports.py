@@ -7,7 +7,7 @@ from fullmesh.observed.ports import KERNEL_RANGE
 
 
 def describe_port_range(port: int, options: ExplainOptions) -> str:
-    """Say whether a port is in the plan's range. Empty if no range is known."""
+    """Return whether a port is in the plan's range. Empty if no range is known."""
     data = options.data_ports
     if data is None:
         return ""

@@ -103,7 +103,7 @@ def find_group_settings_faults(own: SecurityGroupSettings) -> list[Fault]:
     for source in own.ssh_from:
         if "/" not in _normalize_network(source) or source in ec2_rules.EVERYBODY:
             text = f"ssh from {source!r} is refused"
-            found.append(Fault("EC-102", text, "Give the addresses or networks that you work from"))
+            found.append(Fault("EC-102", text, "List the addresses or networks that you work from"))
     for port in own.extra_ports:
         try:
             ec2_rules.parse_need(port)
@@ -114,7 +114,7 @@ def find_group_settings_faults(own: SecurityGroupSettings) -> list[Fault]:
         tag, equals, _value = one.partition("=")
         if not GROUP_ID.match(one) and not (equals and tag):
             text = f"ec2_security_group_groups names {one!r}"
-            found.append(Fault("EC-104", text, "Give an id (sg-…) or a tag (Name=my-group)"))
+            found.append(Fault("EC-104", text, "Use an ID (sg-…) or a tag (Name=my-group)"))
     return found + _find_format_faults(own)
 
 
@@ -128,12 +128,12 @@ def _find_format_faults(own: SecurityGroupSettings) -> list[Fault]:
         found.append(Fault("EC-120", text, step))
     if own.vpc_id and not VPC_ID.match(own.vpc_id):
         text = f"ec2_security_group_vpc_id is {own.vpc_id!r}"
-        found.append(Fault("EC-120", text, "Give an id like vpc-0a1b2c3d, or leave it empty"))
+        found.append(Fault("EC-120", text, "Use an ID like vpc-0a1b2c3d, or leave it empty"))
     for name, value in (
         ("interface_limit", own.interface_limit),
         ("rule_limit", own.rule_limit),
     ):
         if not parse_decimal(str(value), 1000):  # AWS: their product
             text = f"ec2_security_group_{name} is {value!r}"
-            found.append(Fault("EC-120", text, "Give your account's quota, 1 to 1000"))
+            found.append(Fault("EC-120", text, "Use your account's quota, 1 to 1000"))
     return found

@@ -97,7 +97,7 @@ def preflight_pending_seconds(changes: object) -> int:
 
 
 def plan_drift(plan: ClusterPlan, held: ResolvedSettings) -> list[str]:
-    """Return why a node whose manifest kept *held* has to converge again, apart from its own drift."""
+    """Return why a node with the manifest record *held* must be configured again, apart from its own drift."""
     return preflight.find_choice_drift(plan, held)
 
 

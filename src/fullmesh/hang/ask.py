@@ -202,7 +202,7 @@ def query_hang_node_safely(
 def query_hang_nodes(
     hosts: Mapping[str, Mapping[str, str]], job: str, again: Sequence[float]
 ) -> list[HangAnswer]:
-    """Ask all nodes, side by side."""
+    """Query all nodes at the same time."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(
             pool.map(lambda one: query_hang_node_safely(one[0], one[1], job, again), hosts.items())

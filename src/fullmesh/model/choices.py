@@ -30,7 +30,7 @@ def check_node_count(value: Any, hosts: Mapping[str, HostSettings], faults: list
         wanted = plan_ports.parse_port_number(value, lowest=0, highest=100_000)
     except ValueError as error:
         faults.append(
-            Fault("PL-135", f"fullmesh_expected_nodes {error}", "Give the number of nodes, or 0")
+            Fault("PL-135", f"fullmesh_expected_nodes {error}", "Set the number of nodes, or 0")
         )
         return
     if wanted and wanted != len(hosts):

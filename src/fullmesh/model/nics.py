@@ -82,9 +82,7 @@ def read_node_links(host: str, chosen: Mapping[str, Any], faults: list[Fault]) -
         )
     more = chosen.get("fullmesh_links")
     if more is not None and not isinstance(more, list):
-        faults.append(
-            Fault("PL-117", f"{host}: fullmesh_links is {more!r}", "Give a list of links")
-        )
+        faults.append(Fault("PL-117", f"{host}: fullmesh_links is {more!r}", "Use a list of links"))
     elif more:
         raw += more
     if not raw:
@@ -239,7 +237,7 @@ def _read_address_list(where: str, what: str, values: Any, faults: list[Fault]) 
         try:
             result.append(str(addresses.parse_bare_address(value)))
         except ValueError as error:
-            faults.append(Fault("PL-123", f"{where}: {what} {error}", "Give a list of addresses"))
+            faults.append(Fault("PL-123", f"{where}: {what} {error}", "Use a list of addresses"))
     return result
 
 
@@ -248,9 +246,7 @@ def _read_search_domains(where: str, values: Any, faults: list[Fault]) -> list[s
     for value in listed:
         if not node_values.SEARCH_DOMAIN.match(str(value)):
             text = f"{where}: search {value!r} is not a domain"
-            faults.append(
-                Fault("PL-123", text, "Give a list of domains, such as [cluster.example]")
-            )
+            faults.append(Fault("PL-123", text, "Use a list of domains, such as [cluster.example]"))
     return [str(value) for value in listed]
 
 

@@ -121,7 +121,7 @@ def read_controllers(value: Any, faults: list[Fault]) -> list[str]:
                 Fault(
                     "PL-118",
                     f"fullmesh_controllers: {entry!r} is neither an address nor a network",
-                    "Give the addresses from which you manage the nodes",
+                    "List the addresses from which you manage the nodes",
                 )
             )
         else:

@@ -69,7 +69,7 @@ def read_process_groups(common: Mapping[str, Any], faults: list[Fault]) -> int:
             Fault(
                 "PL-114",
                 f"fullmesh_process_groups {error}",
-                "Give the number of groups that a job makes",
+                "Set the number of groups that a job makes",
             )
         )
         return 0

@@ -82,7 +82,7 @@ def read_rails(
         faults: gets an entry for each error.
     """
     if not isinstance(value, list):
-        faults.append(Fault("PL-137", f"{SETTING} is {value!r}", "Give a list of rails"))
+        faults.append(Fault("PL-137", f"{SETTING} is {value!r}", "Use a list of rails"))
         return ClusterRails()
     segments: list[RailSegment] = []
     pools: dict[str, addresses.Network] = {}

@@ -58,7 +58,7 @@ def read_services(value: object, order: Sequence[str], faults: list[Fault]) -> l
         faults: the list that faults are added to.
     """
     if not isinstance(value, list):
-        step = f"Give a list: names of presets ({', '.join(BY_NAME)}) or mappings"
+        step = f"Use a list: names of presets ({', '.join(BY_NAME)}) or mappings"
         faults.append(Fault("PL-130", f"{SETTING} is {value!r}", step))
         return []
     found: list[ServicePort] = []
@@ -150,7 +150,7 @@ def _read_service_ports(
         unknown = sorted(map(str, value.keys() - preset)) if isinstance(value, Mapping) else [""]
         if unknown:
             text = f"{SETTING}, {name}: ports is {value!r}"
-            step = f"Give a mapping of its parts: {', '.join(preset) or 'it has none'}"
+            step = f"Use a mapping of its parts: {', '.join(preset) or 'it has none'}"
             faults.append(Fault("PL-131", text, step))
             return {}
         given = cast("Mapping[str, object]", value)
@@ -159,7 +159,7 @@ def _read_service_ports(
         return {str(part): text for part, text in value.items()}
     if isinstance(value, list) and value:
         return {str(text): text for text in value}
-    step = "Give a list such as [8000/tcp, 9000-9010/udp]"
+    step = "Use a list such as [8000/tcp, 9000-9010/udp]"
     faults.append(Fault("PL-131", f"{SETTING}, {name}: ports is {value!r}", step))
     return {}
 

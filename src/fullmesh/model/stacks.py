@@ -191,7 +191,7 @@ def _read_bond_members(where: str, value: Any, faults: list[Fault]) -> tuple[str
             Fault(
                 "PL-125",
                 f"{where}: bond members {value!r}",
-                "Give a list of different NICs by name or MAC, such as [eth1, eth2]",
+                "Use a list of different NICs by name or MAC, such as [eth1, eth2]",
             )
         )
     return members
@@ -244,7 +244,7 @@ def _find_bond_option_faults(
                 Fault(
                     "PL-125",
                     f"{where}: bond {name} {delay} is not a multiple of miimon {beat}",
-                    "Give a multiple, because the kernel would round it",
+                    "Use a multiple, because the kernel would round it",
                 )
             )
     return faults
@@ -340,7 +340,7 @@ def _find_idle_links(host: str, links: Sequence[LinkView]) -> list[Fault]:
         Fault(
             "PL-103",
             f"{host}: {link.interface or link.mac or 'a link'} has no address",
-            "Give one, such as 10.0.0.11/24. Only a NIC or bond that carries a VLAN needs none",
+            "Add one, such as 10.0.0.11/24. Only a NIC or bond that carries a VLAN needs none",
         )
         for link in links
         if not link.addresses and not {link.interface, link.mac} & parents

@@ -30,7 +30,7 @@ def render_change_notice(hosts: Sequence[str], preview: str) -> str:
 def render_undo_notice(
     hosts: Sequence[str], roles: Sequence[str], preview: str, width: int = WIDTH
 ) -> list[str]:
-    """Say which nodes undo changes and how, and the command that only shows it."""
+    """List the nodes that undo changes, describe the changes, and name the command that previews them."""
     told = (
         f"undo changes {format_count(len(hosts), 'node')}: {', '.join(hosts)}.",
         "It restores files, services, sysctls and network settings, and removes the packages that"

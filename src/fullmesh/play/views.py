@@ -80,7 +80,7 @@ class PlainView:
             self.doing, self.begun = text, time.monotonic()
 
     def tick(self) -> None:
-        """Say that we are alive, when nothing else was said for long."""
+        """Print a sign of life if nothing was printed for a long time."""
         now = time.monotonic()
         if now - self.spoken < SILENCE_SECONDS:
             return

@@ -265,7 +265,7 @@ def _find_buffer_faults(options: Mapping[str, Any]) -> list[Fault]:
         value = options[name]
         number = _parse_number(value)
         if number is None or number <= 0:
-            step = "Give a number above 0, such as 25 for the link or 0.2 for the round trip"
+            step = "Use a number above 0, such as 25 for the link or 0.2 for the round trip"
             found.append(Fault("KT-101", f"kernel_tuning_{name} is {value!r}", step))
     if not found:
         size = compute_buffer_bytes(float(options["link_gbit"]), float(options["rtt_ms"]))

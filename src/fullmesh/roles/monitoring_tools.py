@@ -48,7 +48,7 @@ def find_package_list_faults(settings: Mapping[str, Any]) -> list[Fault]:
         listed = not isinstance(value, str | Mapping) and isinstance(value, Sequence)
         wrong = [one for one in value if not NAME.fullmatch(str(one))] if listed else [value]
         if wrong:
-            step = "Give a list of package names, like [nload, iftop]"
+            step = "Use a list of package names, such as [nload, iftop]"
             found.append(Fault("MT-102", f"{setting} has {wrong[0]!r}", step))
     return found
 

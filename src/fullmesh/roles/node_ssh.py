@@ -50,7 +50,7 @@ def find_node_ssh_faults(user: Any, port: Any) -> list[Fault]:
         )
     if not parse_decimal(str(port), LAST_PORT):
         text = f"node_ssh_port is {port!r}, which is not a port"
-        found.append(Fault("NS-101", text, "Give sshd's port, such as 22"))
+        found.append(Fault("NS-101", text, "Use sshd's port, such as 22"))
     return found
 
 

@@ -173,7 +173,7 @@ def find_driver_faults(asked: DriverSettings, offers: DriverOffers) -> list[Faul
             Fault(
                 "ND-101",
                 f"nvidia_driver_branch is {asked.branch!r}",
-                "Give the driver branch as its number, like '580' (docs.nvidia.com lists which GPUs it supports)",
+                "Use the number of the driver branch, such as '580' (docs.nvidia.com lists which GPUs it supports)",
             )
         )
     if not list_driver_packages(asked, offers):

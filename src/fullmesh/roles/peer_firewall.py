@@ -221,6 +221,6 @@ def _find_option_faults(options: Mapping[str, Any]) -> list[Fault]:
         found.append(Fault("PF-104", f"peer_firewall_zone is {zone!r}", step))
     number = parse_decimal(str(seconds))
     if number is None or 0 < number < SHORTEST_ROLLBACK:
-        step = f"Give {SHORTEST_ROLLBACK} or more, or 0 to confirm nothing"
+        step = f"Use {SHORTEST_ROLLBACK} or more, or 0 to confirm nothing"
         found.append(Fault("PF-105", f"peer_firewall_rollback_seconds is {seconds!r}", step))
     return found

@@ -47,9 +47,9 @@ def find_selinux_faults(
     number = parse_decimal(str(rollback_seconds))
     if number is None or 0 < number < SHORTEST_ROLLBACK:
         text = f"selinux_mode_rollback_seconds is {rollback_seconds!r}"
-        step = f"Give {SHORTEST_ROLLBACK} or more, or 0 for no rollback"
+        step = f"Use {SHORTEST_ROLLBACK} or more, or 0 for no rollback"
         found.append(Fault("SE-102", text, step))
     if parse_decimal(str(reboot_timeout_seconds), least=SHORTEST_REBOOT) is None:
         text = f"selinux_mode_reboot_timeout_seconds is {reboot_timeout_seconds!r}"
-        found.append(Fault("SE-103", text, f"Give {SHORTEST_REBOOT} or more"))
+        found.append(Fault("SE-103", text, f"Use {SHORTEST_REBOOT} or more"))
     return found

@@ -40,7 +40,7 @@ def print_completion(args: argparse.Namespace) -> int:
 
 
 def complete_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each word that can stand for the last of ``words``, with its help."""
+    """Yield each word that can complete the last of ``words``, with its help."""
     from fullmesh.cli import build_parser  # noqa: PLC0415 (it imports this module)
 
     *before, last = words

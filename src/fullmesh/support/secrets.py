@@ -84,7 +84,7 @@ def strip_quotes(value: str) -> str:
 
 
 def remove_secrets(text: str, learn: Callable[[str], None]) -> str:
-    """Replace each secret by a mark, and pass on those that may also occur elsewhere."""
+    """Replace each secret with a mark, and return those that may also occur elsewhere."""
 
     def learn_value(value: str) -> None:
         if len(value) >= LEAST_LEARNED and value != REMOVED:

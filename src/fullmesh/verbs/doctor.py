@@ -250,7 +250,7 @@ def check_ssh() -> ControllerCheck:
 
 
 def check_ansible_config() -> ControllerCheck:
-    """Ask Ansible which configuration it uses, and which callback plugins are on."""
+    """Query the configuration that Ansible uses, and the enabled callback plugins."""
     done = call_program("ansible-config", "dump", "--only-changed", "--format", "json")
     if done is None or done.returncode:
         seen = read_last_line(done.stderr) if done else "ansible-config is not installed"

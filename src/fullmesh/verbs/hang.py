@@ -66,7 +66,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def print_hang_error(code: str, text: str) -> int:
-    """Say a fault of usage or of the environment."""
+    """Report an error of usage or of the environment."""
     print_error(f"fullmesh: [{code}] {clean_and_shorten(text, 2000)}")
     return USAGE
 

@@ -103,13 +103,13 @@ def find_previous_run(path: Path) -> Path | None:
 
 
 def report_missing_run(where: str) -> int:
-    """Say that there is no such run."""
+    """Report that the run does not exist."""
     print_error(f"fullmesh: [CL-107] no result at {where}. Fix: run ./fullmesh verify first.")
     return USAGE
 
 
 def report_first_run(path: Path) -> int:
-    """Say that a run has none before it."""
+    """Report that there is no earlier run."""
     print_error(
         f"fullmesh: [CL-107] {path.parent.name} is the first run here, so there is none to compare it with. "
         "Fix: run ./fullmesh verify again, or name the other one: --against RUN."

@@ -92,7 +92,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def print_watch_error(code: str, text: str) -> int:
-    """Say a fault of usage."""
+    """Report a usage error."""
     print_error(f"fullmesh: [{code}] {clean_and_shorten(text, 1000)}")
     return USAGE
 

@@ -199,7 +199,7 @@ def list_candidate_runs(
 
 
 def mix_suspects(doubted: Sequence[str], others: Sequence[str]) -> list[list[str]]:
-    """Put each suspect with some of the other nodes, all of which take part. Suspects without a partner rest."""
+    """Group each suspect with some of the other nodes, so that every node takes part if it can."""
     count = min(len(doubted), len(others))
     return [[doubted[place], *others[place::count]] for place in range(count)]
 

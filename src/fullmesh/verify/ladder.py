@@ -82,7 +82,7 @@ def find_verify_faults(settings: Mapping[str, Any]) -> list[Fault]:
     for name, (low, high) in LIMITS.items():
         value = numbers[name]
         if value is None or not low <= value <= high:
-            step = f"Give a number from {low:g} to {high:g}"
+            step = f"Use a number from {low:g} to {high:g}"
             found.append(Fault("VC-702", f"{name} is {settings[name]!r}", step))
     init, deadline = (numbers[f"verify_cluster_{x}_seconds"] for x in ("init_timeout", "deadline"))
     if not found and init is not None and deadline is not None and init >= deadline:

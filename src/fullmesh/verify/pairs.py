@@ -225,7 +225,7 @@ def is_reached_from_outside(record: Mapping[str, Any]) -> bool:
 
 
 def rule_outsider_access(seen: ClusterObservations) -> Iterator[Finding]:
-    """Check that other machines than peers cannot reach the named ports."""
+    """Check that machines other than peers cannot reach the named ports."""
     if seen.mode == "off":
         return
     reached: dict[str, list[Mapping[str, Any]]] = {}

@@ -109,7 +109,7 @@ def is_between_nodes(rule: BlockingRule) -> bool:
 
 
 def describe_loss_between(rule: BlockingRule) -> str:
-    """Say which packets did not come to the other node."""
+    """Describe the packets that did not reach the other node."""
     ends_of = {"source": join_names(sorted({b.source for b in rule.group}))}
     ends_of["target"] = join_names(sorted({b.target for b in rule.group}))
     return f"{describe_direction(rule)}: {STOPPED[rule.group[0].place].format(**ends_of)}"

@@ -1,7 +1,7 @@
 """DDP: some parameters got no gradient
 
 DistributedDataParallel waited for gradients of parameters that took no part in this rank's loss.
-The model uses other modules than in the step before, or never uses some.
+The model uses different modules than in the previous step, or never uses some.
 
 **Place:** the model of the job. It is not a network fault
 

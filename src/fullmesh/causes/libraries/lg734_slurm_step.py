@@ -8,7 +8,7 @@ earlier srun) still holds them.
 
 **Prove:** squeue --steps -j JOB && scontrol show job JOB
 
-**Fix:** Ask for at most the resources that sbatch got. For a second step at the same time, use srun
+**Fix:** Request at most the resources that sbatch got. For a second step at the same time, use srun
 --overlap, or divide the job's resources (--exact, --mem, --gpus per step).
 
 **Source:** read: Slurm's step_ctx.c and its man page of srun
