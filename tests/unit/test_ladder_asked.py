@@ -65,6 +65,25 @@ def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
     }
 
 
+def test_ranks_get_the_library_settings_of_a_login() -> None:
+    plan, held = simulated_nodes.hostvars(2)
+    looked = simulated_nodes.registered(held)["__verify_cluster_node"]["answers"]
+    name, other = plan["nodes"]
+    login = {
+        "GLOO_DEVICE_TRANSPORT": "UV",
+        "WORLD_SIZE": "9",
+        "NCCL_X": "http://...@a",
+        "LD_A": "1",
+    }
+    start = {"known": True, "command": {"TORCH_LOGS": "all"}, "login": login}
+    looked[name]["facts"]["survey"] = {"job_start": {**start, "login": login}}
+    looked[other]["facts"]["survey"] = {"job_start": {**start, "known": False}}
+    jobs = verify_cluster.ladder_jobs(plan, held, looked, {"WORLD_SIZE": 2}, PYTHON)
+    got = {one: jobs["environment"][one] for one in plan["nodes"]}
+    assert set(got[name]) - set(got[other]) == {"GLOO_DEVICE_TRANSPORT", "TORCH_LOGS"}
+    assert got[name]["WORLD_SIZE"] == 2
+
+
 def test_nodes_outside_the_limit_are_not_queried() -> None:
     plan, held = simulated_nodes.hostvars(3)
     looked = simulated_nodes.registered(held)["__verify_cluster_node"]["answers"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Mapping
 from typing import Any, cast
@@ -40,6 +41,9 @@ PARTS: dict[str, Any] = {
     "started": StartedRanks,
     "gloo": CollectedRanks,
 }
+# Variables of libraries that change how ranks connect. Those of the plan are not among them.
+LIBRARY_SETTING = re.compile(r"(GLOO|TORCH|NCCL|TP|UCX|OMP)_[A-Z0-9_]{1,60}", re.ASCII)
+REDACTED = "//...@"
 CLOSER = "closer"  # a second answer of ladder_links, about deviations in a sweep
 
 
@@ -236,6 +240,24 @@ def ladder_outsider_targets(plan: ClusterPlan, opened: Any, hostvars: Any) -> li
     return probe_wants.list_outsider_targets(plan, to_json_value(opened), reachable)
 
 
+def select_login_settings(answer: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of libraries that a login on a node has, because jobs get them too.
+
+    Args:
+        answer: the survey of the node. Its values reach only its own ranks.
+    """
+    start = answer["facts"].get("survey", {}).get("job_start")
+    if not start or not start["known"]:
+        return {}
+    return {
+        str(name): str(value)
+        for name, value in {**start["command"], **start["login"]}.items()
+        if LIBRARY_SETTING.fullmatch(str(name))
+        and str(value).isprintable()
+        and REDACTED not in value
+    }
+
+
 def ladder_jobs(
     plan: ClusterPlan,
     hostvars: Any,
@@ -264,7 +286,7 @@ def ladder_jobs(
         given[name] = {
             "ranks": node["ranks"],
             "python": interpreters[name],
-            "environment": {**to_json_value(common), **own},
+            "environment": {**select_login_settings(looked[name]), **to_json_value(common), **own},
         }
     return group_by_argument(given)
 
