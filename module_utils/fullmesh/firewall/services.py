@@ -110,6 +110,9 @@ class FirewallServices:
             self.reload_firewalld()
         if lost or not self.observed.is_running():
             verb = "restart" if lost else "start"
+            # apt's policy_rc_d denied this reload. Without it, D-Bus does not know the user of a newly installed
+            # polkit, and firewalld waits for polkit until it fails (Debian 13).
+            self.run(["systemctl", "reload", "dbus.service"])
             self.run_or_refuse(["systemctl", verb, UNIT], "PF-117", f"firewalld did not {verb}")
             # systemd considers it started once it has its D-Bus name, but it answers only after loading the rules. On a
             # busy node that takes longer than D-Bus waits (25 s, seen at a load of 20 on two cores).

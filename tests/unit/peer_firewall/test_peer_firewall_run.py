@@ -32,7 +32,8 @@ def test_a_first_start_is_armed_checked_proved(machine: Machine) -> None:
     assert result["armed"]
     assert len(ours(machine)) == 5
     order = [
-        machine.commands().index(word) for word in ("--check-config", "systemd-run", "start f")
+        machine.commands().index(word)
+        for word in ("--check-config", "systemd-run", "reload dbus", "start f")
     ]
     assert order == sorted(order)
     assert "--complete-reload" not in machine.commands()
