@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import lzma
+import re
 import zipfile
 from pathlib import Path
 
@@ -246,12 +247,14 @@ def test_the_last_line_is_found_across_blocks() -> None:
 @pytest.mark.parametrize(
     ("version", "fixed"),
     [
-        ("2.29.2", ["2.29.3"]),
+        ("2.32.3", []),
+        ("2.30.7", []),
         ("2.29.3", []),
-        ("2.25.1", ["2.26.2"]),
-        ("2.21.5", ["2.22.3"]),
-        ("2.19.3", []),
-        ("2.17.1", ["2.18.1", "2.18.1"]),
+        ("2.29.2", ["2.29.3"]),
+        ("2.28.7", ["2.28.9"]),
+        ("2.25.1", ["2.27.3", "2.26.3", "2.26.2", "2.26.2", "2.26.2"]),
+        ("2.21.5", ["2.22.3", "2.22.3"]),
+        ("2.19.3", ["2.20.3"]),
         ("2.14.3", ["2.18.1", "2.17"]),
         ("2.8.4", ["2.18.1"]),
     ],
@@ -259,6 +262,12 @@ def test_the_last_line_is_found_across_blocks() -> None:
 def test_a_version_has_its_known_defects(version: str, fixed: list[str]) -> None:
     assert [defect.fixed_in for defect, _ in find_known_defects("NCCL", [version])] == fixed
     assert find_known_defects("torch", [version]) == []
+
+
+def test_a_defect_of_one_kind_of_cpu_is_no_suspicion_on_another() -> None:
+    (found,) = find_known_defects("NCCL", ["2.29.2"], "aarch64")
+    assert "Arm" in found[0].symptom
+    assert find_known_defects("NCCL", ["2.29.2"], "x86_64") == []
 
 
 def test_versions_that_differ_between_logs_are_named(
@@ -284,6 +293,7 @@ def test_every_known_defect_has_a_range_and_a_source() -> None:
     for defect in KNOWN_DEFECTS:
         assert parse_version(defect.since) < parse_version(defect.fixed_in)
         assert "#" in defect.source or "release notes" in defect.source
+        assert re.fullmatch(r"[a-z].{10,110}[^.]", defect.symptom)
 
 
 def test_a_known_defect_is_a_suspicion_and_never_a_cause(
@@ -293,10 +303,14 @@ def test_a_known_defect_is_a_suspicion_and_never_a_cause(
     code, out, _ = run(["explain-log", path], capsys)
     assert code == 0
     assert "suspect:  NCCL 2.21.5: ranks can deadlock" in out
+    assert (
+        "NCCL 2.21.5: nodes with different CPUs can hang, fixed in 2.22.3 (release notes of 2.22.3)"
+        in out
+    )
     code, out, _ = run(["explain-log", "--json", path], capsys)
-    assert (code, len(json.loads(out)["read"]["defects"])) == (0, 1)
+    assert (code, len(json.loads(out)["read"]["defects"])) == (0, 2)
     _, out, _ = run(
-        ["explain-log", write(tmp_path, "b.log", CALM.replace("2.21.5", "2.27.3"))], capsys
+        ["explain-log", write(tmp_path, "b.log", CALM.replace("2.21.5", "2.30.7"))], capsys
     )
     assert "suspect:" not in out
 

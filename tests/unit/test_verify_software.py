@@ -115,14 +115,31 @@ def test_a_known_defect_is_a_warning_with_its_nodes_and_source() -> None:
     seen = cluster()
     assert list(software.rule_known_defects(seen)) == []
     for name in seen.plan["nodes"]:
-        seen.facts(name)["versions"] |= {"torch": "2.7.0+cu128", "torch_nccl": "2.26.2"}
+        seen.facts(name)["versions"] |= {"torch": "2.7.0+cu128", "torch_nccl": "2.29.3"}
     (found,) = software.rule_known_defects(seen)
     assert (found.code, found.severity) == ("VC-119", WARNING)
     assert (found.seen, found.expected) == ("2.7.0+cu128", "2.7.1 or newer")
     assert "pytorch/pytorch#153960" in found.cause
     assert all(name in found.cause for name in seen.plan["nodes"])
     seen.facts("el1")["versions"]["torch_nccl"] = "2.25.1"
-    assert [one.node for one in software.rule_known_defects(seen)][1:] == ["el1"]
+    _, found = software.rule_known_defects(seen)
+    assert (found.node, found.expected) == ("el1", "2.27.3 or newer")
+    assert "NVIDIA/nccl-tests#291" in found.cause
+
+
+def test_a_known_defect_of_one_machine_or_driver_names_only_such_nodes() -> None:
+    seen = cluster(el1={"machine": "aarch64"}, ubuntu1={"machine": "x86_64"})
+    for name in seen.plan["nodes"]:
+        seen.facts(name)["versions"]["torch_nccl"] = "2.29.2"
+    (found,) = software.rule_known_defects(seen)
+    assert "NCCL 2.29.2 on el1 has" in found.cause
+    for name in seen.plan["nodes"]:
+        seen.facts(name)["versions"]["torch_nccl"] = ""
+    seen.facts("ubuntu1")["survey"] = {
+        "gpus": {"present": True, "cards": [], "driver": "560.35.03"}
+    }
+    (found,) = software.rule_known_defects(seen)
+    assert "NVIDIA driver 560.35.03 on ubuntu1" in found.cause
 
 
 def test_the_two_nccls_are_compared_within_a_node() -> None:

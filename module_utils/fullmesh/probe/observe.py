@@ -130,6 +130,7 @@ def observe_software(interface: str, torch: dict[str, str]) -> dict[str, str]:
         "nic_driver": (driver + " " + version).strip(),
         "locale": locale,
         "time_zone": "UTC" if utc else zone,
+        "machine": os.uname().machine,
         **torch,
     }
 

@@ -252,10 +252,11 @@ class LogFacts:
 
 @dataclass(frozen=True)
 class LogEvidence:
-    """Evidence from the logs: facts, and the findings so far."""
+    """Evidence from the logs: facts, the findings so far, and the last line of each log."""
 
     facts: LogFacts
     findings: Sequence[LogFinding]
+    last: Mapping[str, LogLine]
 
 
 def describe_rank_process(fields: Fields) -> Fields:

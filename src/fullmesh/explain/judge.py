@@ -38,12 +38,21 @@ Users = list[tuple[LogCause | Fact, Pattern]]
 # text that many needles share: a block without it has none of them
 GATES = (
     *("rror", "ailed", "ignal", "onnect", "rocess", "errno", "ddress", "nccl", "evice", "imed out"),
-    *("_ERROR", "ble", "cted", "ver", "ize", "tin", "ound", "start"),
     *(
+        "_ERROR",
+        "ble",
+        "cted",
+        "ver",
+        "ize",
+        "tin",
+        "ound",
+        "start",
         "emory",
         "annot",
         "ould",
         "xceeded",
+    ),
+    *(
         "mage",
         "ismatch",
         "hread",
@@ -51,7 +60,14 @@ GATES = (
         "not ",
         "dead",
         "mark",
+        " co",
+        "rt",
+        "ex",
+        "ib",
+        "il",
+        "ER",
     ),
+    *(" den", "SH", "TO", "Using ", "nv", "SIG"),
 )
 
 
@@ -280,7 +296,7 @@ def add_finding_context(head: LogFinding, known: LogFacts) -> None:
 def judge_logs(tally: Tally) -> LogVerdict:
     """Return the verdict about all logs."""
     found = list(tally.findings.values())
-    evidence = LogEvidence(tally.known, found)
+    evidence = LogEvidence(tally.known, found, tally.overview.last)
     for cause in sorted(CAUSES.values(), key=lambda one: one.is_last_resort):
         found += list(cause.find(evidence)) if cause.find else []
     codes = {finding.code for finding in found}

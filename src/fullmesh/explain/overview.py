@@ -60,7 +60,7 @@ SPEAKERS = (
     Speaker("pyxis/enroot", ("pyxis", "enroot")),
     Speaker("Docker", ("dockerd", "containerd")),
     Speaker("Kubernetes", ("kubelet", "kube-")),
-    Speaker("CUDA driver", ("NVRM: ",), r"NVRM: .{0,80}Kernel Module  "),
+    Speaker("NVIDIA driver", ("NVRM: ",), r"NVRM: .{0,80}Kernel Module  "),
     Speaker("kernel", ("kernel: ", "mlx5_core", "] pcieport")),
 )
 VERSIONS = {one: re.compile(f"(?:{one.version}){VERSION}") for one in SPEAKERS if one.version}

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fullmesh.foreign_text import parse_decimal
-from fullmesh.model.known_defects import find_known_defects
+from fullmesh.model.known_defects import find_known_defects, parse_version
 from fullmesh.model.locks import LOCKS, list_lock_names
 from fullmesh.result.findings import WARNING, Finding, join_names
 from fullmesh.verify.model import ClusterObservations
@@ -27,6 +27,12 @@ LOOKED_AT = {
     "driver_cuda": "the CUDA of the GPU driver",
     "locale": "the locale",
     "time_zone": "the time zone",
+}
+# program -> the setting with its version
+SETTINGS = {
+    "torch": "torch_runtime_version",
+    "NCCL": "nccl_version. torch's wheels include their own NCCL",
+    "NVIDIA driver": "nvidia_driver_branch",
 }
 STEPS = {
     "kernel": "uname -r. Install the same kernel and reboot",
@@ -141,34 +147,44 @@ def rule_two_nccls(seen: ClusterObservations) -> Iterator[Finding]:
         )
 
 
-def list_program_versions(seen: ClusterObservations, name: str) -> list[tuple[str, str]]:
-    """List a node's programs that have known defects, with their versions."""
+def list_program_versions(seen: ClusterObservations, name: str) -> list[tuple[str, str, str]]:
+    """List a node's programs that have known defects, with their versions and the node's machine."""
     held = seen.facts(name).get("versions", {})
+    machine = str(seen.facts(name).get("software", {}).get("machine") or "unknown")
     system = seen.nodes.get(name, {}).get("node", {}).get("nccl", {}).get("version", "")
-    listed = [("torch", held.get("torch")), ("NCCL", held.get("torch_nccl")), ("NCCL", system)]
-    return [(program, str(version)) for program, version in dict.fromkeys(listed) if version]
+    listed = [
+        ("torch", held.get("torch")),
+        ("NCCL", held.get("torch_nccl")),
+        ("NCCL", system),
+        ("NVIDIA driver", seen.survey(name).get("gpus", {}).get("driver")),
+    ]
+    return [
+        (program, str(version), machine) for program, version in dict.fromkeys(listed) if version
+    ]
 
 
 def rule_known_defects(seen: ClusterObservations) -> Iterator[Finding]:
-    """Report versions of torch and NCCL with a publicly known defect that a newer version does not have."""
-    nodes: dict[tuple[str, str], list[str]] = {}
+    """Report versions of programs with publicly known defects that a newer version does not have."""
+    nodes: dict[tuple[str, str, str], list[str]] = {}
     for name in seen.plan["nodes"]:
         for one in list_program_versions(seen, name):
             nodes.setdefault(one, []).append(name)
-    for (program, version), names in nodes.items():
-        for defect, _ in find_known_defects(program, [version]):
-            setting = "torch_runtime_version" if program == "torch" else "nccl_version"
-            yield Finding(
-                "VC-119",
-                "L1",
-                f"{defect.describe(version)}: {join_names(names)}",
-                node=names[0],
-                seen=version,
-                expected=f"{defect.fixed_in} or newer",
-                fix=f"if jobs have this problem, install {program} {defect.fixed_in} or newer on all nodes ({setting}; "
-                "torch's wheels include their own NCCL)",
-                severity=WARNING,
-            )
+    for (program, version, machine), names in nodes.items():
+        defects = [defect for defect, _ in find_known_defects(program, [version], machine)]
+        if not defects:
+            continue
+        newest = max((defect.fixed_in for defect in defects), key=parse_version)
+        yield Finding(
+            "VC-119",
+            "L1",
+            f"{program} {version} on {join_names(names)} has known defects: "
+            + "; ".join(defect.describe_fix() for defect in defects),
+            node=names[0],
+            seen=version,
+            expected=f"{newest} or newer",
+            fix=f"if jobs have this problem, install {program} {newest} or newer on all nodes ({SETTINGS[program]})",
+            severity=WARNING,
+        )
 
 
 RULES = (rule_software_drift, rule_cuda_version, rule_two_nccls, rule_known_defects)

@@ -37,6 +37,14 @@ from fullmesh.observed.ladder import BY_CHANCE
 from fullmesh.verify import blocked
 
 
+def test_a_diagnosis_names_known_defects_of_versions() -> None:
+    world = copy.deepcopy(load("healthy"))
+    for told in world["nodes"].values():
+        told["node"]["facts"]["versions"]["torch"] = "2.7.0+cpu"
+    (found,) = judged(world)["findings"]
+    assert (found["code"], found["severity"]) == ("VC-119", "warning")
+
+
 def test_a_healthy_cluster_has_no_finding() -> None:
     found = judged(copy.deepcopy(HEALTHY))
     assert found["findings"] == []

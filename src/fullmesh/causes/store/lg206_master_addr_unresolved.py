@@ -29,6 +29,7 @@ from fullmesh.causes.store.patterns import TARGET, is_loopback_host
 
 STORES = ("LG-202", "LG-203", "LG-204")
 LOOKUPS = 3  # of a name without a connection attempt, so it does not resolve
+UNKNOWN_NAME = ("-2", "-3")  # other errors mean that the name has addresses of another kind
 
 
 def derive_lookup_failure(fields: Fields, _options: ExplainOptions) -> Fields | None:
@@ -38,20 +39,26 @@ def derive_lookup_failure(fields: Fields, _options: ExplainOptions) -> Fields | 
 
 
 def find_unresolved_names(evidence: LogEvidence) -> Iterator[LogFinding]:
-    """Find names of a store that were looked up repeatedly without a connection attempt.
+    """Find names that do not resolve although only the IPv6 lookup failed.
 
     torch 2.13 prints the IPv6 failure only, even if IPv4 fails as well. A dropped attempt causes one lookup, and a
-    rejected one logs an errno. An unknown name causes many (recorded: 6 lookups in 8 s).
+    rejected one logs an errno. An unknown name causes many (recorded: 6 lookups in 8 s), or the log ends after it.
     """
     findings = evidence.findings
     if any(finding.code in ("LG-205", "LG-206") for finding in findings):
         return
     looked = {f.fields["host"]: f for f in findings if f.code == "LG-905"}
-    for finding in findings:
-        tried = looked.get(finding.fields.get("host", "")) if finding.code in STORES else None
-        if tried is not None and tried.count >= LOOKUPS:
-            fields = {"host": tried.fields["host"], "reason": "looked up again and again"}
-            yield LogFinding(CAUSE, fields, tried.evidence, tried.count)
+    stores = {f.fields.get("host", "") for f in findings if f.code in STORES}
+    for host, tried in looked.items():
+        last = evidence.last.get(tried.last[0])
+        if host in stores and tried.count >= LOOKUPS:
+            reason = "looked up again and again"
+        elif len(findings) == len(looked) and last and last.line == tried.last[1]:
+            reason = "the log ends after a failed lookup"
+        else:
+            continue
+        if not is_loopback_host(host) and tried.fields["reason"].startswith(UNKNOWN_NAME):
+            yield LogFinding(CAUSE, {"host": host, "reason": reason}, tried.evidence, tried.count)
 
 
 CAUSE = LogCause(

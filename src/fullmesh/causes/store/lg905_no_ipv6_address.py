@@ -21,13 +21,14 @@ CAUSE = LogCause(
     looks=(
         (
             "[W socket.cpp:601] [c10d] The IPv6 network addresses of (node1, 29500) cannot be "
-            "retrieved (gai error: -2 - Name or service not known)."
+            "retrieved (gai error: -9 - Address family for hostname not supported)."
         ),
     ),
     patterns=(
         Pattern(
             "The IPv6 network addresses of",
-            rf"The IPv6 network addresses of {TARGET} cannot be retrieved",
+            rf"The IPv6 network addresses of {TARGET} cannot be retrieved"
+            r"(?: \(gai error: (?P<reason>-\d+))?",
         ),
     ),
     severity=Severity.HARMLESS,
