@@ -13,7 +13,7 @@ import bisect
 import ipaddress
 import re
 import shlex
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypedDict
 
 from ..foreign_text import parse_decimal, parse_tool_json
@@ -74,10 +74,14 @@ class MatchValues:
         self.odd = (
             False  # something that is not understood: concatenations, timeouts with conditions
         )
+
+    @cached_property
+    def spans(self) -> dict[str, list[tuple[int, int]]]:
+        """The intervals by kind. They are read at the first use, which most sets do not have."""
         spans: dict[str, list[tuple[int, int]]] = {}
-        for item in items:
+        for item in self.items:
             self.add(item, spans)
-        self.spans = {kind: merge_intervals(spans[kind]) for kind in spans}
+        return {kind: merge_intervals(spans[kind]) for kind in spans}
 
     def add(self, item: Any, spans: dict[str, list[tuple[int, int]]]) -> None:
         """Add one element to the intervals or words."""
@@ -93,9 +97,9 @@ class MatchValues:
 
     def holds(self, value: Any) -> bool | None:
         """Return whether *value* is in here, or None if that is unknown."""
-        span = parse_interval(value)
+        intervals, span = self.spans, parse_interval(value)
         if span:
-            spans = self.spans.get(span[0], [])
+            spans = intervals.get(span[0], [])
             place = bisect.bisect_right(spans, (span[1], float("inf"))) - 1
             found = place >= 0 and spans[place][0] <= span[1] <= spans[place][1]
         else:

@@ -71,10 +71,11 @@ def find_link_translation(
 def rule_translated_sources(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Report rules that translate the source address of packets between nodes."""
     held: Found = {}
-    translating = {n for n in evidence.nodes if has_translations(evidence.ruleset(n))}
+    translating = dict.fromkeys(n for n in evidence.nodes if has_translations(evidence.ruleset(n)))
     for source in evidence.nodes:
-        for target in evidence.nodes:
-            if source != target and {source, target} & translating:
+        # most clusters have no such node, and many pairs
+        for target in evidence.nodes if source in translating else translating:
+            if source != target:
                 one = find_link_translation(evidence, source, target)
                 if one:
                     held.setdefault(one, []).append((source, target))
