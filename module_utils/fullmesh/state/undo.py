@@ -154,7 +154,7 @@ def read_file_contents(node: NodeSystem, record: UndoRecord, paths: list[str]) -
 
 
 def update_written_record(node: NodeSystem, role: str, step: Step, record: UndoRecord) -> None:
-    """Update the record of written files at the begin or end of a role."""
+    """Update the record of written files at the beginning or end of a role."""
     path = written.written_record_path(node.root, role)
     now = {one: written.fingerprint_entry(observe_file(node, one)) for one in record["files"]}
     before = written.load_written_files(path)
