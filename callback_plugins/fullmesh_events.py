@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -178,7 +179,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
         for one in answer.told.get("warnings") or []:
             text = str(getattr(one, "msg", None) or one)
             # the module find warns of a folder that does not exist, which is normal during undo
-            if "is not a directory" not in text:
+            if not re.match("Skipped '.*is not a directory", text):
                 self._said(answer.host, text)
 
     def _said(self, host: str, text: str) -> None:

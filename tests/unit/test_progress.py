@@ -6,7 +6,9 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import fullmesh_events as events
 import fullmesh_progress as progress
+import pytest
 
 
 def host(name: str) -> Any:
@@ -62,3 +64,15 @@ def test_phases_are_listed_and_answers_are_counted() -> None:
     callback.v2_playbook_on_stats(None)
     assert shown == ["phases: Network 5.0 s"]
     assert callback.heart.thread is None
+
+
+def test_warning_about_a_missing_folder_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    callback = events.CallbackModule()
+    shown: list[Any] = []
+    monkeypatch.setattr(callback, "tell", shown.append)
+    missing = "Skipped '/opt/x' path due to this access issue: '/opt/x' is not a directory\n"
+    answer = SimpleNamespace(
+        host="a", told={"warnings": [missing, "low disk"]}, task=SimpleNamespace(action="find")
+    )
+    callback._answer(answer, "ok")
+    assert [one["text"] for one in shown if one["event"] == "said"] == ["low disk"]
