@@ -8,6 +8,7 @@ import pytest
 
 from .generate import MAKERS, surprise
 from .score import Score, doubted, good, judged, port_right
+from .starts import BY_UNIT, LOGIN, SSH, judge_start, make_start_fault
 from .table import text
 
 ABOUT = {"seed": 1, "kind": "nft", "script": "nft …", "victim": "b"}
@@ -99,3 +100,26 @@ def test_the_page_lists_missed_faults() -> None:
     page = text([score(SHUT, finding()), score(SHUT)])
     assert "| **all** | 2 | 2 | 1 | 1 | 1 | 1 | 1 | 1 | 0 of 0 |" in page
     assert "| 1 | not found | nothing |" in page
+
+
+def test_a_seed_makes_one_fault_of_a_start() -> None:
+    made = [make_start_fault(seed) for seed in range(300)]
+    assert made == [make_start_fault(seed) for seed in range(300)]
+    assert {one.entry for one in made} == {SSH, LOGIN, BY_UNIT}
+    assert {one.fault.victim for one in made} == {0, 1}
+    assert len({one.fault.script for one in made}) > 150
+
+
+@pytest.mark.parametrize(
+    ("why", "change", "fine"),
+    [
+        ("failed", {}, True),
+        ("failed", {"node": "a", "peer": ""}, False),
+        ("failed", {"cause": "something else"}, False),
+        ("", {}, False),
+        ("", {"severity": "warning"}, True),
+    ],
+)
+def test_a_start_is_judged_by_the_job(why: str, change: dict[str, Any], fine: bool) -> None:
+    about = {**ABOUT, "entry": SSH, "seconds": 1.0}
+    assert judge_start(about, ("surprise",), why, [finding(**change)]).fine is fine

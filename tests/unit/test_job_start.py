@@ -103,6 +103,12 @@ def test_a_healthy_login_has_no_failed_step(begin: Begin, tmp_path: Path) -> Non
         ("export PYTHONHOME=/nosuch", "", ("python", sys.executable, "PYTHONHOME=/nosuch")),
         ("echo expired >&2; exit 1", "", ("login", "the session", "expired")),
         ("exit 7", "", ("login", "the session", "exit status 7")),
+        ("export PET_STANDALONE=1", "", ("value", "PET_STANDALONE", "is an option of torchrun")),
+        (
+            "export TORCH_DISTRIBUTED_DEBUG=LOUD",
+            "",
+            ("value", "TORCH_DISTRIBUTED_DEBUG", "is not one of OFF, INFO, DETAIL"),
+        ),
         ("export PYTHONHASHSEED=abc", "", ("python", sys.executable, "PYTHONHASHSEED=abc")),
         ("ulimit -f 0", "", ("limit", "FSIZE", "0")),
         ("umask 0777", "", ("limit", "umask", "0777")),
@@ -121,6 +127,7 @@ def test_a_step_that_fails_is_named(
 @pytest.mark.parametrize(
     "before",
     [
+        "export TORCH_DISTRIBUTED_DEBUG=detail PET_STANDALONE=0 PET_NNODES=2",
         "export NCCL_DEBUG=WARN NCCL_ALGO= no_proxy='a, ' NCCL_SOCKET_IFNAME==eth1",
         "export TMPDIR=/tmp TORCH_HOME=/tmp/new/cache",
         "echo welcome; echo a warning >&2",
@@ -189,6 +196,11 @@ def test_libraries_that_torch_lacks_are_named(
     library = libraries / "libtorch_python.so"
     found = steps_of(begin(f"export PYTHONPATH={tmp_path}/site"))
     assert found == [("load", str(library), "libgomp.so.1 => not found")]
+    preload = (
+        "ERROR: ld.so: object '/x' from LD_PRELOAD cannot be preloaded (cannot open): ignored."
+    )
+    ldd.write_text(f'#!/bin/sh\necho "{preload}"\n')
+    assert begin(f"export PYTHONPATH={tmp_path}/site")["steps"] == []
     about = tmp_path / "site/torch-9.dist-info/METADATA"
     about.parent.mkdir()
     about.write_text('Requires-Dist: nosuch-part>=4\nRequires-Dist: other; extra == "gpu"\n')

@@ -199,17 +199,28 @@ def check_torch():
         done = subprocess.run(["ldd", library], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=1)
         for line in done.stdout.decode("utf-8", "replace").splitlines():
-            wrong = "not found" in line or "cannot open" in line
+            # a missing LD_PRELOAD is not fatal, and find_loader_errors names it
+            wrong = "not found" in line or "cannot open" in line and "LD_PRELOAD" not in line
             if wrong and len(steps) < 20 and not is_found_by_torch(folder, line.split()[0]):
                 note("load", library, line.strip())
         return
 
+# torch ends with any other value.
+CHOICES = {"TORCH_DISTRIBUTED_DEBUG": ("OFF", "INFO", "DETAIL"),
+           "GLOO_DEVICE_TRANSPORT": ("TCP", "TCP_TLS", "UV", "IBVERBS")}
+# Options of torchrun that change what a job is. The launcher sets the others.
+OPTIONS = ("PET_STANDALONE", "PET_RUN_PATH", "PET_MODULE", "PET_NO_PYTHON")
+
 def check_values(values, places):
     for name, value in values.items():
+        if name in OPTIONS and value not in ("", "0"):
+            note("value", name, "is an option of torchrun for every job", places.get(name, ""))
         if not CALLED.match(name) or name.lower().endswith("_proxy"):
             continue
         wrong = ""
-        if value.endswith("\r"):
+        if value and value.strip().upper() not in CHOICES.get(name, (value.strip().upper(),)):
+            wrong = "is not one of " + ", ".join(CHOICES[name])
+        elif value.endswith("\r"):
             wrong = "ends with a carriage return"
         elif value != value.strip():
             wrong = "begins or ends with a blank"

@@ -23,6 +23,8 @@ VITAL = (
         "UCX_NET",
         "OMP_NUM",
         "CUDA_VISIBLE",
+        "TORCH_DISTRIBUTED_DEBUG",
+        "PET_",
     ),
 )
 LOGIN_FILE = "/etc/environment"
