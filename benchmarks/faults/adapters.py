@@ -93,7 +93,7 @@ def blame_link(one: Target, other: Target, cause: str) -> Answer:
 
 def ask_fullmesh(inventory: Path, _targets: list[Target]) -> Answer:
     """``./fullmesh diagnose``."""
-    command = ["./fullmesh", "diagnose", "-i", str(inventory), "--json"]
+    command = ["./fullmesh", "diagnose", "-i", str(inventory), "--json", "--deadline", "80"]
     done = subprocess.run(
         command,
         cwd=ROOT,

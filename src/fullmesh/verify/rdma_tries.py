@@ -144,6 +144,7 @@ def classify_try(one: RdmaTry) -> tuple[str, str, str, str] | None:
         found = one.find_step(*steps)
         if found:
             node, device, end = found
+            device = "" if end["step"] == "library" else device  # of all devices of the node
             return code, node, device, f"{end['step']} {end['error']}".strip()
     said = one.said
     count = max(said["own"]["count"], said["peer"]["count"])
@@ -188,7 +189,8 @@ def make_try_finding(
             f"on {node}: assign {device}'s network interface its IP address again. Check: rdma link; ip address",
         ),
         "VC-222": (
-            f"programs cannot use the RDMA device {device} of {node}: {LOCAL.get(step, '')}",
+            f"programs cannot use {f'the RDMA device {device}' if device else 'any RDMA device'} of {node}: "
+            f"{LOCAL.get(step, '')}",
             error,
             "a queue pair",
             f"on {node}: {ADVICE.get(step, f'check the device: ibv_devinfo -d {device}; dmesg')}",

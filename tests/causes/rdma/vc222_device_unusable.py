@@ -23,3 +23,7 @@ CHANGES = {
         ("hung", "SIGALRM"),
     )
 }
+ABSENT = {"step": "library", "error": "ENOENT", "count": 0}
+CHANGES["RDMA devices, one library"] = warn(
+    UB, tried(*((EL, make_try(EL, rail, peer=ABSENT)) for rail in (1, 2)))
+)
