@@ -15,13 +15,24 @@ from collections.abc import Callable, Sequence
 from fullmesh import __version__
 from fullmesh.catalogue import DESCRIPTION, VERBS, render_overview
 from fullmesh.printed import print_error, print_text
-from fullmesh.settings import IN_CHECKOUT, ROOT
+from fullmesh.settings import IN_CHECKOUT, PACKAGE, ROOT
 
 OK, PROBLEM, USAGE = 0, 1, 2
 HELP = ("-h", "--help")
 
 # The verbs of an installed package, which has no roles, no playbooks and no tools for developers.
-ALONE = ("completion", "explain", "explain-log", "help", "report", "support-bundle", "version")
+# verbs of an installed package. The others change nodes, or keep files in the checkout.
+ALONE = (
+    "completion",
+    "diagnose",
+    "explain",
+    "explain-log",
+    "hang",
+    "help",
+    "report",
+    "support-bundle",
+    "version",
+)
 CODES = {
     "CL-101": "a system package is missing, and Fullmesh cannot install it here",
     "CL-102": "apt-get failed",
@@ -135,10 +146,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.chdir(ROOT)
     elif args.verb not in ALONE:
         print_error(
-            f"fullmesh: [CL-113] {args.verb} needs roles and playbooks, which this installation in {ROOT} does not "
-            f"have; it can {', '.join(ALONE)}. Clone the project and run ./fullmesh {args.verb} there."
+            f"fullmesh: [CL-113] {args.verb} needs a checkout, and this is the package in {PACKAGE}, which has: "
+            f"{', '.join(ALONE)}. Fix: clone the project and run ./fullmesh {args.verb} there."
         )
         return USAGE
+    else:  # pipx shows only our own command, not Ansible's
+        programs = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
+        os.environ["PATH"] = os.pathsep.join(programs)
     if getattr(args, "more", None) and args.more[0] == "--":
         args.more = args.more[1:]
     try:

@@ -17,9 +17,12 @@ import yaml
 
 from fullmesh.faults import Fault
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-# Roles and playbooks are next to the package in a checkout only. An installed package can only explain and report.
-IN_CHECKOUT = (ROOT / "site.yml").is_file()
+PACKAGE = Path(__file__).resolve().parent
+IN_CHECKOUT = (PACKAGE.parent.parent / "site.yml").is_file()
+# A wheel has the playbooks inside the package (shell/build.py), an Ansible collection next to it.
+PACKED = PACKAGE / "tree"
+ROOT = PACKED if PACKED.is_dir() and not IN_CHECKOUT else PACKAGE.parent.parent
+HAS_PLAYBOOKS = (ROOT / "playbooks").is_dir()
 # The command line changes to the checkout after it has imported this. A file that the user names is relative to here.
 try:
     STARTED_IN = Path.cwd()

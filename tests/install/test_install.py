@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -28,6 +29,11 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.rmtree(tree)
     (packages,) = (top / "env/lib").glob("python3.*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for name in ("ansible-playbook", "ansible-inventory"):  # as pip would install them
+        program = top / "env/bin" / name
+        text = Path(sys.executable).with_name(name).read_text().partition("\n")[2]
+        program.write_text(f"#!{top}/env/bin/python\n{text}")
+        program.chmod(0o755)
     return top / "env"
 
 
@@ -41,7 +47,7 @@ def fullmesh(prefix: Path, where: Path, *words: str) -> subprocess.CompletedProc
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=200,
     )
 
 
@@ -78,14 +84,47 @@ def test_it_looks_for_runs_where_it_was_called(prefix: Path, tmp_path: Path) -> 
     assert (done.returncode, f"[CL-107] no result at {tmp_path}/runs" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("verb", ["apply", "verify", "diagnose", "demo", "lab", "test", "undo"])
-def test_a_verb_that_needs_playbooks_says_how_to_get_them(
+def test_it_diagnoses_without_a_checkout(prefix: Path, tmp_path: Path) -> None:
+    host = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "fullmesh_address": "127.0.0.1/8",
+    }
+    inventory = {"all": {"children": {"torch_nodes": {"hosts": {"n1": host}}}}}
+    (tmp_path / "hosts.yml").write_text(json.dumps(inventory))
+    words = ("-i", "hosts.yml", "--json", "--deadline", "150")
+    done = fullmesh(prefix, tmp_path, "diagnose", *words)
+    assert done.stdout, done.stderr
+    findings = json.loads(done.stdout)["findings"]
+    assert "DG-166" in [one["code"] for one in findings], done.stdout + done.stderr
+    assert list(tmp_path.glob("runs/*/result.json"))
+    done = fullmesh(prefix, tmp_path, "hang", "-i", "hosts.yml", "--job", "none")
+    assert done.returncode == 2, done.stdout
+    assert "no rank" in (done.stdout + done.stderr).lower()
+
+
+def test_the_same_files_make_the_same_wheel(tmp_path: Path) -> None:
+    made = []
+    for name, mask in (("one", 0o022), ("two", 0o077)):
+        tree = tmp_path / name / "tree"
+        copied(tree)
+        for path in tree.rglob("*.py"):
+            os.utime(path, (1e9 + mask, 1e9 + mask))
+        build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+        subprocess.run([*build, "-w", tmp_path / name, tree], check=True, umask=mask)
+        (wheel,) = (tmp_path / name).glob("*.whl")
+        made.append(wheel.read_bytes())
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("verb", ["apply", "verify", "demo", "lab", "test", "undo"])
+def test_a_verb_that_needs_a_checkout_says_how_to_get_it(
     prefix: Path, tmp_path: Path, verb: str
 ) -> None:
     done = fullmesh(prefix, tmp_path, verb)
     assert done.returncode == 2
-    assert f"[CL-113] {verb} needs roles and playbooks" in done.stderr
-    assert f"Clone the project and run ./fullmesh {verb} there" in done.stderr
+    assert f"[CL-113] {verb} needs a checkout" in done.stderr
+    assert f"Fix: clone the project and run ./fullmesh {verb} there" in done.stderr
 
 
 def test_it_brings_completion_and_the_man_page(prefix: Path, tmp_path: Path) -> None:

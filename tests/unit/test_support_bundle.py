@@ -546,7 +546,7 @@ def test_no_node_answers(
     assert "[CL-128]" in capsys.readouterr().err
     assert commands[0][1] == "playbooks/support_bundle.yml"
     assert commands[0][-1] == "--limit=n1"
-    monkeypatch.setattr(support, "IN_CHECKOUT", False)
+    monkeypatch.setattr(support, "HAS_PLAYBOOKS", False)
     assert cli.main(["support-bundle", "-i", str(home / "inv")]) == cli.USAGE
     assert "[CL-113]" in capsys.readouterr().err
 

@@ -17,7 +17,7 @@ from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.play import options
 from fullmesh.play.names import shorten_path
 from fullmesh.printed import print_error, print_text
-from fullmesh.settings import IN_CHECKOUT, RUNS, STARTED_IN
+from fullmesh.settings import HAS_PLAYBOOKS, RUNS, STARTED_IN
 from fullmesh.verbs.checkout import print_refusal
 
 if TYPE_CHECKING:  # slow to import, and other verbs do not need it
@@ -121,7 +121,7 @@ def collect_node_records(args: argparse.Namespace, files: CollectedFiles) -> Non
     from fullmesh.verbs import diagnose, playbook  # noqa: PLC0415 (as above)
 
     inventory = options.find_inventory(args.inventory)
-    if not IN_CHECKOUT:
+    if not HAS_PLAYBOOKS:
         step = "Fix: leave out -i, or run ./fullmesh support-bundle in a checkout"
         raise InvalidInputError([Fault("CL-113", "-i needs the playbooks of a checkout", step)])
     with tempfile.TemporaryDirectory(prefix="fullmesh-support-") as folder:
