@@ -37,6 +37,7 @@ CODES = {
     "cache": ("VC-316", "you cannot write to {subject}: {error}"),
     "resolve": ("VC-317", "you cannot resolve {subject}: {error}"),
     "bind": ("VC-318", "you cannot bind port {subject}: {error}"),
+    "login": ("VC-319", "logins are refused: {subject}: {error}"),
     "python": ("VC-319", "{subject} does not start with {error}"),
     "import": ("VC-302", "torch cannot be imported: {subject}: {error}"),
     "launch": ("VC-322", "{subject} does not start: {error}"),

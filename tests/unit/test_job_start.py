@@ -19,7 +19,7 @@ from causes.changes import start_of_job, started, survey
 from records import EL1
 from records import UBUNTU1 as UB
 
-from fullmesh.observed.survey import JobLogin
+from fullmesh.observed.survey import NO_LOGIN, JobLogin
 from fullmesh.verify.job_start import check_job_start
 from fullmesh.verify.model import ClusterObservations
 
@@ -398,3 +398,31 @@ def test_a_bashrc_that_ends_commands_of_ssh_is_named(
     assert begin()["command"] == {"NCCL_DEBUG": "INFO"}
     (tmp_path / ".bashrc").write_text("exit 1\n")
     assert [one["source"] for one in begin()["steps"]] == ["~/.bashrc"]
+
+
+@pytest.mark.parametrize(
+    ("shell", "error"),
+    [
+        ("/bin/bash", ""),
+        ("", ""),
+        ("/usr/sbin/nologin", NO_LOGIN),
+        ("/bin/nosuch", "the shell of the account does not exist"),
+    ],
+)
+def test_a_shell_that_refuses_logins_is_a_step(shell: str, error: str) -> None:
+    assert [one["error"] for one in job_start.describe_unusable_shell(shell)] == [error] * bool(
+        error
+    )
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_an_account_without_a_shell_on_all_nodes_is_that_of_a_service(everywhere: bool) -> None:
+    step = ("login", "/usr/sbin/nologin", NO_LOGIN)
+
+    def change(seen: ClusterObservations) -> None:
+        for name, node in seen.nodes.items():
+            steps = [step] if everywhere or name == UB else []
+            node["node"]["facts"]["survey"]["job_start"] = start_of_job(*steps)
+
+    found = [one.node for one in judged(change) if one.code == "VC-319"]
+    assert found == ([] if everywhere else [UB])

@@ -475,6 +475,8 @@ class JobUnit(JobUnitBase, total=False):
     load: str
 
 
+NO_LOGIN = "the shell of the account refuses logins"
+NO_HOME = "the home folder of the account does not exist"
 START_STEPS = (
     "use",
     "preload",

@@ -26,7 +26,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from ..foreign_text import parse_foreign_json
-from ..schema.survey import START_STEPS
+from ..schema.survey import NO_HOME, NO_LOGIN, START_STEPS
 from . import job
 from .job_accounts import LOGIN_ENVIRONMENT, UNNAMED_ACCOUNTS, find_unit_accounts
 from .job_start_program import LAUNCHER, PARTS, PROGRAM, clean_text, find_loader_errors
@@ -70,6 +70,14 @@ def choose_login_shell(who: pwd.struct_passwd) -> list[str]:
     if name in NO_SHELLS or not os.access(who.pw_shell, os.X_OK):
         return ["/bin/sh", "-l"]
     return [who.pw_shell] if name in SHORT_SHELLS else [who.pw_shell, "-l"]
+
+
+def describe_unusable_shell(path: str) -> list[dict[str, str]]:
+    """Return the failed step if the account's shell refuses logins, as those of services do."""
+    error = NO_LOGIN if os.path.basename(path) in NO_SHELLS else ""
+    if path and not os.path.exists(path):
+        error = "the shell of the account does not exist"
+    return [{"step": "login", "subject": path, "error": error}] if path and error else []
 
 
 def build_session_command(shell: list[str], python: str, settings: dict[str, Any]) -> str:
@@ -261,6 +269,12 @@ def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[None, str]:
     elif known:
         start["steps"].append(describe_failed_login(shell[0], parts, errors, code))
     start["command"] = read_values(parse_environment_dump(parts[0])) if len(parts) > 1 else {}
+    if known:
+        start["steps"] += read_steps(describe_unusable_shell(who.pw_shell))
+        if not os.path.exists(who.pw_dir):
+            start["steps"] += read_steps(
+                [{"step": "login", "subject": who.pw_dir, "error": NO_HOME}]
+            )
     if known and said is not None and b"SSH_CLIENT=" not in parts[0]:
         why = "a command over ssh ends before it runs, a login shell does not"
         step = {"step": "login", "subject": shell[0], "error": why, "source": "~/.bashrc"}

@@ -128,8 +128,12 @@ def check_use():
     needed += [("/dev/null", os.R_OK | os.W_OK), ("/dev/urandom", os.R_OK)]
     for path, mode in needed:
         note_closed(path, mode)
-    if want["known"] and os.path.lexists(home):
-        note_closed(home, os.R_OK | os.X_OK)  # sshd reads keys there
+    # sshd reads keys there
+    for path in [home, home + "/.ssh"] if want["known"] else []:
+        if os.path.lexists(path):
+            note_closed(path, os.R_OK | os.X_OK)
+    if want["known"] and os.path.exists("/etc/nologin"):
+        note("login", "/etc/nologin", "only root may log in", "/etc/nologin")
 
 def check_launcher():
     # it prints the command that a job would run, and starts nothing

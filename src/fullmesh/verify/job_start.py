@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 
-from fullmesh.observed.survey import JobLogin, StartStep
+from fullmesh.foreign_text import parse_decimal
+from fullmesh.observed.survey import NO_HOME, NO_LOGIN, JobLogin, StartStep
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify.cards import OURS
 from fullmesh.verify.model import ClusterObservations
@@ -33,6 +34,8 @@ OF_THE_PLAN = (
     *("MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "NPROC_PER_NODE"),
     *("FULLMESH_ADDRESS", "FULLMESH_RENDEZVOUS", *INTERFACES),
 )
+# These are the same on all nodes.
+OF_ALL_NODES = ("NNODES", "MASTER_ADDR", "MASTER_PORT", "FULLMESH_RENDEZVOUS")
 SHOWN = 3  # values in one finding
 
 
@@ -196,8 +199,18 @@ def rule_bound_ports(seen: ClusterObservations) -> Iterator[Finding]:
 
 def rule_login_ends(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that a login of the account gets as far as Python."""
-    for name, start, steps in list_failed_steps(seen, "login", "python"):
-        first = steps[0]
+    found = list(list_failed_steps(seen, "login", "python"))
+    count = sum(get_job_start(seen, one) is not None for one in seen.plan["nodes"])
+    # on all nodes alike, it is an account of a service, whose jobs systemd starts
+    meant = [
+        error
+        for error in (NO_LOGIN, NO_HOME)
+        if sum(any(one["error"] == error for one in steps) for _, _, steps in found) == count
+    ]
+    for name, start, steps in found:
+        first = next((one for one in steps if one["error"] not in meant), None)
+        if first is None:
+            continue
         account = shlex.quote(start["account"])
         where = f" (set in {first['source']})" if first["source"] else ""
         what = (
@@ -323,6 +336,64 @@ def rule_overridden_plan(seen: ClusterObservations) -> Iterator[Finding]:
         )
 
 
+def choose_planned_value(seen: ClusterObservations, key: str, values: list[str]) -> str:
+    """Return the value of a variable for all nodes: the plan's if any node has it, else the most common."""
+    master = seen.plan["master"]
+    planned = {
+        "NNODES": str(len(seen.plan["nodes"])),
+        "MASTER_ADDR": master["address"],
+        "MASTER_PORT": str(master["port"]),
+    }.get(key, "")
+    return planned if planned in values else max(values, key=values.count)
+
+
+def list_unfit_values(
+    seen: ClusterObservations, files: dict[str, dict[str, str]], name: str
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the variables of a node's file that do not fit the other nodes' files: name, value, value that fits."""
+    own = files[name]
+    for key in OF_ALL_NODES:
+        values = [held[key] for held in files.values() if key in held]
+        fit = choose_planned_value(seen, key, values) if values else ""
+        if own.get(key, "") != fit:
+            yield key, own.get(key, ""), fit
+    addresses = seen.facts(name).get("addresses", {})
+    address = own.get("FULLMESH_ADDRESS", "")
+    if addresses and address not in addresses:
+        yield "FULLMESH_ADDRESS", address, str(seen.plan["nodes"][name]["address"])
+    rank, planned = own.get("NODE_RANK", ""), str(seen.plan["nodes"][name]["node_rank"])
+    double = [one for one, held in files.items() if held.get("NODE_RANK") == rank and one != name]
+    ranks = [str(number) for number in range(parse_decimal(own.get("NNODES", "")) or 0)]
+    if (ranks and rank not in ranks) or (double and rank != planned):
+        yield "NODE_RANK", rank, planned
+    if parse_decimal(own.get("NPROC_PER_NODE", "")) is None:
+        yield "NPROC_PER_NODE", own.get("NPROC_PER_NODE", ""), "a number"
+
+
+def rule_consistent_files(seen: ClusterObservations) -> Iterator[Finding]:
+    """Check that the environment files of all nodes describe the same job."""
+    starts = {name: get_job_start(seen, name) for name in seen.plan["nodes"]}
+    files = {name: start["file"] for name, start in starts.items() if start and start["file"]}
+    sized = any("NNODES" in held for held in files.values())
+    if len(files) < len(seen.plan["nodes"]) or not sized:
+        return
+    for name in files:
+        odd = list(list_unfit_values(seen, files, name))
+        if not odd:
+            continue
+        values = join_names([f"{key}={value}" if value else f"no {key}" for key, value, _ in odd])
+        yield Finding(
+            "VC-324",
+            "L1",
+            f"{OURS} on {name} describes another job than the other nodes': {values}",
+            node=name,
+            seen=values,
+            expected=join_names([f"{key}={fit}" for key, _, fit in odd]),
+            check=f"on all nodes: grep -E '^({'|'.join(key for key, _, _ in odd)})=' {OURS}",
+            fix=seen.apply("launch"),
+        )
+
+
 def find_overridden(seen: ClusterObservations, name: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return the variables of the plan that a login on a node replaces, and the plan's values."""
     files = seen.survey(name).get("environment", {}).get("files", {})
@@ -353,6 +424,7 @@ RULES: tuple[Callable[[ClusterObservations], Iterator[Finding]], ...] = (
     rule_imported_torch,
     rule_named_files,
     rule_overridden_plan,
+    rule_consistent_files,
 )
 
 
