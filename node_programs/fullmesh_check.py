@@ -53,7 +53,7 @@ class StartedCheck(NamedTuple):
 
 def run_check(check: HealthCheck) -> dict[str, Any]:
     """Run one check and return its result."""
-    found: list[dict[str, str]] = []
+    found: list[dict[str, Any]] = []
     state, why = "ok", ""
     try:
         found.extend(one._asdict() for one in check())
@@ -92,7 +92,7 @@ def describe_unfinished(name: str, pid: int, seconds: float) -> dict[str, Any]:
     wait = hang_wait.WaitFinder(None).find_wait(pid)
     where = f", in {call.name} ({call.wchan})" if call.name else ""
     stuck = [one for one in (wait["parties"] if wait else []) if one["state"] == "D"]
-    found: list[dict[str, str]] = []
+    found: list[dict[str, Any]] = []
     if name.startswith("mount ") and (call.state == "D" or call.name == "statfs"):
         text = f"{name} does not answer for {seconds:.1f} s{where}"
         fix = f"check the server of this mount: findmnt {name.split()[1]}"
@@ -148,7 +148,9 @@ def run_checks(checks: Mapping[str, HealthCheck], end: float) -> dict[str, dict[
     return {name: results[name] for name in checks}
 
 
-def list_checks(levels: Iterable[str], hosts: str, end: float) -> dict[str, HealthCheck]:
+def list_checks(
+    levels: Iterable[str], hosts: str | list[str], end: float
+) -> dict[str, HealthCheck]:
     """Return the checks of some levels by name. *end*: the time until which answers of peers count."""
     found: dict[str, HealthCheck] = {}
     if "node" in levels:
@@ -194,6 +196,36 @@ def describe_results(node: str, results: Mapping[str, Mapping[str, Any]], status
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
+def run_levels(
+    levels: Iterable[str], hosts: str | list[str] = "", seconds: float = 0.0
+) -> dict[str, Any]:
+    """Run the checks of some levels within the deadline, and return the document of `--json`.
+
+    Args:
+        levels: the levels.
+        hosts: a file or list of peers, for links.
+        seconds: time for the checks, 0 for the rest of the deadline since the start of this process.
+    """
+    node = os.uname()[1]
+    age = 0.0 if seconds else measure_age()
+    begun = time.monotonic()
+    end = begun + (seconds or max(LEAST_SECONDS, DEADLINE - age))
+    results = run_checks(list_checks(levels, hosts, end - REPORT_SECONDS), end)
+    status = judge_results(results)
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return {
+        "schema": SCHEMA,
+        "node": node,
+        "levels": list(levels),
+        "status": status,
+        "fit": {FIT: True, UNFIT: False}.get(status),
+        "text": describe_results(node, results, status),
+        "seconds": round(age + time.monotonic() - begun, 3),
+        "cpu_seconds": round(sum(one.ru_utime + one.ru_stime for one in used), 3),
+        "checks": results,
+    }
+
+
 def main(argv: list[str]) -> int:
     """Run the checks and print the verdict."""
     parser = argparse.ArgumentParser(
@@ -208,27 +240,9 @@ def main(argv: list[str]) -> int:
     levels = args.levels or ["node"]
     if set(levels) - set(LEVELS):
         parser.error(f"unknown level: {', '.join(sorted(set(levels) - set(LEVELS)))}")
-    # a scheduler's prolog has no path, or a user's
-    os.environ.update({"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"})
-    node = os.uname()[1]
-    seconds = max(LEAST_SECONDS, DEADLINE - measure_age())
-    end = time.monotonic() + seconds
-    results = run_checks(list_checks(levels, args.hosts, end - REPORT_SECONDS), end)
-    status = judge_results(results)
-    line = describe_results(node, results, status)
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    document = {
-        "schema": SCHEMA,
-        "node": node,
-        "levels": levels,
-        "fit": {FIT: True, UNFIT: False}.get(status),
-        "text": line,
-        "seconds": round(measure_age(), 3),
-        "cpu_seconds": round(sum(one.ru_utime + one.ru_stime for one in used), 3),
-        "checks": results,
-    }
-    sys.stdout.write((json.dumps(document) if args.json else line) + "\n")
-    return status
+    document = run_levels(levels, args.hosts)
+    sys.stdout.write((json.dumps(document) if args.json else document["text"]) + "\n")
+    return int(document["status"])
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 MOST_PEERS, SHOWN = 1024, 8
 RESEND_SECONDS = 0.3
+# A busy node can keep a check from the CPU. Without an answer for a shorter time, nothing is known.
+LEAST_SECONDS = 2 * RESEND_SECONDS
+MOST_LATE = 4096  # packets to read at the end. The socket gets those of all programs
 SSH_PORT = 22  # of a cluster without a plan
 CONNECTED = (0, errno.ECONNREFUSED)  # the peer's kernel answers
 ECHO: dict[int, tuple[int, int]] = {
@@ -72,8 +75,14 @@ def expand_host_list(text: str) -> list[str]:
     return found[:MOST_PEERS]
 
 
-def list_peers(hosts: str) -> list[JobPeer]:
-    """Return the other nodes of the job: of a file of hosts, of Slurm's job, else of the plan.
+def list_slurm_peers() -> list[str]:
+    """Return the nodes of Slurm's job, [] outside of one. A prolog has only the shorter variable (Slurm 22.05)."""
+    names = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
+    return expand_host_list(next(filter(None, map(os.environ.get, names)), ""))
+
+
+def list_peers(hosts: str | list[str]) -> list[JobPeer]:
+    """Return the other nodes of the job: of a file or list of hosts, of Slurm's job, else of the plan.
 
     Raises:
         NoCheckError: they are not known.
@@ -81,13 +90,15 @@ def list_peers(hosts: str) -> list[JobPeer]:
     plan = check_node.read_plan()
     nodes = plan.get("nodes")
     known = [one for one in nodes if isinstance(one, dict)] if isinstance(nodes, list) else []
-    if hosts:
+    if isinstance(hosts, list):
+        names = hosts
+    elif hosts:
         text = check_node.read_text(hosts)
         names = [line.split()[0] for line in text.splitlines() if line.strip() and line[0] != "#"]
         if not names:
             raise NoCheckError(f"{hosts} names no host")
-    elif os.environ.get("SLURM_JOB_NODELIST"):
-        names = expand_host_list(os.environ["SLURM_JOB_NODELIST"])
+    elif list_slurm_peers():
+        names = list_slurm_peers()
     else:
         names = [str(one.get("name", "")) for one in known]
     if not names:
@@ -137,9 +148,11 @@ def connect_all(addresses: list[str], port: int, end: float) -> dict[str, str]:
     waiting = dict.fromkeys(addresses, "no answer")
     failed = {UNKNOWN: "its name has no address"} if waiting.pop(UNKNOWN, None) else {}
     pending: dict[int, tuple[socket.socket, str]] = {}
-    poll, retry = select.poll(), 0.0
+    poll, retry, begun = select.poll(), 0.0, time.monotonic()
     with contextlib.ExitStack() as stack:
-        while waiting and time.monotonic() < end:
+        over = False
+        while waiting and not over:
+            over = time.monotonic() >= end  # answers that have come count all the same
             for address in list(waiting) if time.monotonic() >= retry else ():
                 try:
                     one = start_connection(stack, address, port)
@@ -152,12 +165,14 @@ def connect_all(addresses: list[str], port: int, end: float) -> dict[str, str]:
                     del waiting[address]
             retry = max(retry, time.monotonic() + RESEND_SECONDS) if pending else end
             pause = min(end, retry) - time.monotonic()
-            for number, _ in poll.poll(max(1, 1000 * pause)):
+            for number, _ in poll.poll(max(1, 1000 * pause)) if pending else ():
                 one, address = pending.pop(number)
                 poll.unregister(number)
                 status = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if waiting.pop(address, "") and status not in CONNECTED:
                     failed[address] = os.strerror(status)
+    if waiting and time.monotonic() - begun < LEAST_SECONDS:
+        raise NoCheckError("too little time was left for the answers")
     return {**failed, **waiting}
 
 
@@ -229,18 +244,24 @@ def exchange_echoes(
         most = min(find_path_size(address), 1 << 16) - ECHO[family][1]
         for name, size in (("small", SMALL), ("large", most)):
             if size >= TOKEN:
-                token = os.urandom(TOKEN)
+                token = os.urandom(TOKEN).replace(b"f", b"g")  # the filler shows its end
                 waits[token] = (address, name, build_echo(family, size, token))
     found: dict[str, set[str]] = {address: set() for address in addresses}
-    resend = 0.0
-    while waits and time.monotonic() < end:
-        if time.monotonic() >= resend:
+    resend, begun, late = 0.0, time.monotonic(), 0
+    while waits:
+        over = time.monotonic() >= end
+        if time.monotonic() >= resend and not (over and resend):
             resend = time.monotonic() + RESEND_SECONDS
             for address, _, packet in list(waits.values()):
                 with contextlib.suppress(OSError):  # larger than the interface, or no route
                     echo.sendto(packet, (address, 0))
         if not select.select([echo], [], [], 0.05)[0]:
+            if over:
+                break
             continue
+        late += over
+        if late > MOST_LATE:
+            raise NoCheckError("the node gets too many ICMP packets")
         with contextlib.suppress(OSError):
             data = echo.recv(1 << 17)
             if data[0] == ECHO[family][0]:
@@ -249,13 +270,15 @@ def exchange_echoes(
             token = data[at - TOKEN : at] if at >= TOKEN else b""
             address, name, _ = waits.pop(token, ("", "", b""))
             found.get(address, set()).add(name)
+    if waits and time.monotonic() - begun < LEAST_SECONDS:
+        raise NoCheckError("too little time was left for the answers")
     return found
 
 
 # --- the checks ---------------------------------------------------------------------------------------
 
 
-def check_connections(hosts: str, end: float) -> Iterator[HealthFinding]:
+def check_connections(hosts: str | list[str], end: float) -> Iterator[HealthFinding]:
     """Check that every peer of the job answers a connection."""
     names = {one.address: one.name for one in list_peers(hosts)}
     ports = check_node.read_plan().get("data_ports")
@@ -265,13 +288,14 @@ def check_connections(hosts: str, end: float) -> Iterator[HealthFinding]:
     fix = "./fullmesh diagnose -i INVENTORY on the controller"
     for address, why in list(failed.items())[:SHOWN]:
         text = f"{names[address]} ({sockets.format_endpoint(address, port)}): {why}"
-        yield HealthFinding("HC-161", text, fix)
+        yield HealthFinding("HC-161", text, fix, (names[address],))
     if len(failed) > SHOWN:
         text = f"{len(failed) - SHOWN} more of {len(names)} peers could not be reached"
-        yield HealthFinding("HC-161", text, fix)
+        more = tuple(names[address] for address in list(failed)[SHOWN:])
+        yield HealthFinding("HC-161", text, fix, more)
 
 
-def check_packets(hosts: str, end: float) -> Iterator[HealthFinding]:
+def check_packets(hosts: str | list[str], end: float) -> Iterator[HealthFinding]:
     """Check that packets of the largest size arrive at every peer that answers small ones."""
     names = {one.address: one.name for one in list_peers(hosts) if one.address != UNKNOWN}
     came = echo_all(list(names), end)
@@ -282,4 +306,4 @@ def check_packets(hosts: str, end: float) -> Iterator[HealthFinding]:
         size = find_path_size(address)
         text = f"{names[address]} ({address}): packets of {size} bytes are lost, small ones arrive"
         fix = "make the MTU of both nodes and the switch equal"
-        yield HealthFinding("HC-162", text, fix)
+        yield HealthFinding("HC-162", text, fix, (names[address],))

@@ -34,6 +34,8 @@ LIBRARIES = (
 VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
 NODES, MANIFEST = "/etc/fullmesh/nodes.json", "/var/lib/fullmesh/manifest.json"
 COMMAND_SECONDS = 1.3
+# a scheduler's prolog has no path, or a user's
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 GONE = b"\xff" * 4  # a read of a device that does not answer
 SMI = (
     "index",
@@ -55,11 +57,16 @@ ESCAPED = re.compile(r"\\([0-7]{3})")  # a blank in a path of /proc/mounts
 
 
 class HealthFinding(NamedTuple):
-    """A reason why a node is not fit for jobs."""
+    """A reason why a node is not fit for jobs.
+
+    Attributes:
+        peers: the other ends, if it is about links.
+    """
 
     code: str
     text: str
     fix: str
+    peers: tuple[str, ...] = ()
 
 
 class NoCheckError(Exception):
@@ -85,7 +92,7 @@ def read_text(path: str) -> str:
     return read_bytes(path).decode("utf-8", "replace").strip()
 
 
-def run_tool(*command: str) -> tuple[int, str]:
+def run_tool(*command: str, more_path: str = "") -> tuple[int, str]:
     """Run a program. Its status is -1 if it is missing.
 
     Raises:
@@ -99,6 +106,7 @@ def run_tool(*command: str) -> tuple[int, str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=COMMAND_SECONDS,
+            env={**os.environ, "PATH": PATH + more_path, "LC_ALL": "C"},
         )
     except OSError:
         return -1, ""

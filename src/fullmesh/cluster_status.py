@@ -15,6 +15,7 @@ State = Literal["configured", "drifted", "outdated peers", "not configured", "no
 SCHEMA = 1
 LABEL = 8  # columns
 DRIFT_SHOWN = 2  # differences of a node
+HISTORY_SHOWN, HISTORY_WIDTH = 16, 500  # lines of a node
 
 
 class NodeState(TypedDict):
@@ -24,6 +25,7 @@ class NodeState(TypedDict):
         drift: a sentence for each difference from its manifest.
         pending: changes that the node will revert.
         busy: programs that work on its packages.
+        history: its checks (role node_health), if they were queried.
     """
 
     state: State
@@ -32,6 +34,7 @@ class NodeState(TypedDict):
     drift: list[str]
     pending: list[str]
     busy: list[str]
+    history: list[str]
 
 
 class ClusterState(TypedDict):
@@ -99,8 +102,20 @@ def judge_cluster_state(
             "drift": seen["drift"] if seen else [],
             "pending": pending_changes.describe_pending_changes(seen["pending"]) if seen else [],
             "busy": seen["busy"] if seen else [],
+            "history": list_history_lines(hostvars[host].get("__status_history")),
         }
     return {"nodes": nodes, "faults": verdict["faults"]}
+
+
+def list_history_lines(answer: Any) -> list[str]:
+    """Return the lines of ``fullmesh-health history`` in a node's answer, [] if it was not queried."""
+    if not isinstance(answer, Mapping) or "rc" not in answer:
+        return []
+    if answer["rc"] != 0:
+        return ["no checks are recorded (role node_health is off)"]
+    lines = answer.get("stdout_lines")
+    found = lines if isinstance(lines, Sequence) and not isinstance(lines, str) else []
+    return [str(line)[:HISTORY_WIDTH] for line in found[:HISTORY_SHOWN]]
 
 
 def _name_state(group: membership.Group, *, configured: bool) -> State:
@@ -175,6 +190,7 @@ def _list_node_remarks(node: NodeState) -> list[str]:
         *shown,
         *([f"and {more} more"] if more else []),
         *(f"busy: {one}" for one in node["busy"]),
+        *node["history"],
     ]
 
 

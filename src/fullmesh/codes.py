@@ -32,6 +32,7 @@ OWNERS = {
     "BN": ("fullmesh.roles.bundle", "bundles (./fullmesh bundle)"),
     "CE": ("fullmesh.roles.cluster_env", "role cluster_env"),
     "MT": ("fullmesh.roles.monitoring_tools", "role monitoring_tools"),
+    "NH": ("fullmesh.roles.node_health", "role node_health"),
     "NS": ("fullmesh.roles.node_ssh", "role node_ssh"),
     "LA": ("fullmesh.roles.launchers", "role launchers"),
     "VC": ("", "role verify_cluster"),

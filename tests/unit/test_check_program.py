@@ -85,9 +85,10 @@ def test_the_verdict_and_its_deadline(
     named = {f"check{at}": one for at, one in enumerate(checks)}
     monkeypatch.setattr(fullmesh_check, "list_checks", lambda *_: named)
     monkeypatch.setattr(fullmesh_check, "measure_age", lambda: 0.85)
-    begun = time.monotonic()
+    begun, before = time.monotonic(), dict(os.environ)
     assert fullmesh_check.main([]) == status
     assert time.monotonic() - begun < BUSY
+    assert os.environ == before
     said = capsys.readouterr().out
     assert words in said
     assert said.count("\n") == 1

@@ -92,6 +92,32 @@ def test_the_small_commands_hand_every_word_over(tmp_path: Path) -> None:
     assert all('"$@"' in one["content"] and one["mode"] == "0755" for one in files)
 
 
+@pytest.mark.parametrize("name", ["mpirun", "srun", "sbatch", "ray", "accelerate", "podman"])
+@pytest.mark.parametrize("status", [0, 1, 2])
+def test_a_launcher_starts_only_on_a_node_that_passes_its_check(
+    tmp_path: Path, name: str, status: int
+) -> None:
+    files = launchers.build_command_files(str(tmp_path), str(tmp_path), str(tmp_path / "venv"))
+    (text,) = [one["content"] for one in files if one["path"].endswith(f"/fullmesh-{name}")]
+    (tmp_path / "fullmesh-check").write_text(f'#!/bin/sh\necho verdict "$@"; exit {status}\n')
+    (tmp_path / "fullmesh-check").chmod(0o755)
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").write_text("#!/bin/sh\necho started\n")
+    (tmp_path / "venv/bin/python").chmod(0o755)
+
+    def run(**env: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            ["/bin/sh", "-c", text, "sh"], capture_output=True, text=True, check=False, env=env
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    assert run() == (0, "started\n", "")
+    code, out, errors = run(FULLMESH_CHECK="1")
+    assert errors.startswith("verdict node links\n")
+    assert (code, out) == ((2, "") if status else (0, "started\n"))
+    assert ("[LA-124]" in errors) == bool(status)
+
+
 def test_no_command_imports_from_the_callers_environment(tmp_path: Path) -> None:
     """Root runs them in a shell that may have somebody's PYTHONPATH (su, sudo -E)."""
     bad = tmp_path / "bad"

@@ -45,6 +45,7 @@ def rendered(tmp_path: Path, watch: int) -> Path:
         launchers_join_timeout_seconds=300,
         launchers_watch_seconds=watch,
         __launchers_watch=tmp_path / "fullmesh-watch",
+        __launchers_bin=tmp_path,
         __launchers_lib=tmp_path / "lib",
         __launchers_hook="/opt/fullmesh/hook",
         launchers_etcd="10.78.0.11:2379",
@@ -133,6 +134,17 @@ def test_an_impossible_call_exits_with_2_and_a_code(
     done = call(wrapper, *arguments, **env)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"[{code}]")
+
+
+def test_a_check_that_fails_starts_no_rank(wrapper: Path, tmp_path: Path) -> None:
+    (tmp_path / "fullmesh-check").write_text("#!/bin/sh\necho verdict; exit $status\n")
+    (tmp_path / "fullmesh-check").chmod(0o755)
+    done = call(wrapper, "train.py", FULLMESH_CHECK="1", status="1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("verdict\n[LA-124]")
+    done = call(wrapper, "train.py", FULLMESH_CHECK="1", status="0")
+    assert (done.returncode, done.stderr) == (0, "verdict\n")
+    assert "train.py" in done.stdout
 
 
 def test_an_environment_file_with_windows_line_ends_is_refused(

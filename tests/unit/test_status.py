@@ -237,6 +237,34 @@ def test_jobs_are_counted_by_account_and_nodes(monkeypatch: pytest.MonkeyPatch) 
     assert status.query_jobs(reach, [], 5) == (None, {})
 
 
+@pytest.mark.parametrize(
+    ("answer", "lines"),
+    [
+        (None, []),
+        ({"skipped": True}, []),
+        ({"unreachable": True, "msg": "x"}, []),
+        ({"rc": 127, "stdout_lines": []}, ["no checks are recorded (role node_health is off)"]),
+        ({"rc": 0, "stdout_lines": ["not fit since 07:00", "x" * 900]}, ["not fit since 07:00"]),
+        ({"rc": 0, "stdout_lines": [str(at) for at in range(99)]}, ["0", "15"]),
+        ({"rc": 0, "stdout_lines": "text"}, []),
+    ],
+)
+def test_the_history_of_a_node_is_bounded(answer: Any, lines: list[str]) -> None:
+    found = cluster_status.list_history_lines(answer)
+    assert set(lines) <= set(found)
+    assert bool(found) == bool(lines)
+    assert len(found) <= 16
+    assert all(len(line) <= 500 for line in found)
+
+
+def test_the_status_shows_the_history_of_each_node(
+    nodes: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes.append(judge(configured))
+    nodes[-1]["nodes"]["el1"]["history"] = ["not fit since 07:00"]
+    assert "\n    not fit since 07:00\n" in run(capsys, "--since")[1]
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_status_fits_the_terminal(
     width: int, nodes: list[Any], monkeypatch: pytest.MonkeyPatch

@@ -35,7 +35,7 @@ def test_fast_leaves_out_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # Roles that make sense beside another one only, and the scenario that converges both.
-BESIDE = {"node_ssh": "launchers", "monitoring_tools": "launchers"}
+BESIDE = dict.fromkeys(("node_ssh", "node_health", "monitoring_tools"), "launchers")
 
 
 def test_every_scenario_is_a_part(capsys: pytest.CaptureFixture[str]) -> None:

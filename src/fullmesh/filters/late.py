@@ -159,6 +159,7 @@ SETTING_CHECKS = {
     "monitoring_tools": "roles.monitoring_tools:find_monitoring_faults",
     "name_resolution": "roles.name_resolution:find_hosts_file_faults",
     "nccl": "roles.nccl:find_nccl_faults",
+    "node_health": "roles.node_health:find_node_health_faults",
     "node_ssh": "roles.node_ssh:find_node_ssh_faults",
     "nvidia_driver": "filters.nvidia_driver:find_driver_option_faults",
     "peer_firewall": "roles.peer_firewall:find_firewall_faults",

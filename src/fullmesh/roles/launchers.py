@@ -37,6 +37,7 @@ CODES: dict[str, str] = {
     "LA-121": "nodes have different numbers of ranks, which accelerate cannot start",
     "LA-122": "a container was requested with its own network",
     "LA-123": "containers cannot use the GPUs",
+    "LA-124": "The node is not fit for jobs, or could not be checked",
     "LA-180": "an option of Ray, such as a second head, is decided by the cluster plan",
 }
 
@@ -47,12 +48,21 @@ HEAD = "# Ansible managed (Fullmesh, role launchers)"
 # -B: undo would leave Python's cache files behind. -E -s: root imports nothing from the caller's environment. -I would
 # also exclude the program's own folder, which holds its other modules.
 ISOLATED = "-B -E -s"
-# Commands of node_programs/fullmesh_launch.py that users, mpirun or Slurm start.
-RUN = ("mpirun", "orted", "rank", "sbatch", "srun")
+# Commands of node_programs/fullmesh_launch.py that users start.
+RUN = ("mpirun", "sbatch", "srun")
+# The same, started by mpirun, sbatch or srun.
+INNER = ("orted", "rank")
 # The same of node_programs/fullmesh_services.py.
 SERVE = ("jax", "ray")
 # Commands with their own program.
 OWN = ("accelerate", "deepspeed")
+# Before a launcher starts, if the user asks for it.
+CHECK = """\
+[ "${{FULLMESH_CHECK:-0}}" = 0 ] || {folder}/fullmesh-check node links >&2 || {{
+    echo "[LA-124] this node is not ready for a job. Fix: the line above, or unset FULLMESH_CHECK." >&2
+    exit 2
+}}
+"""
 # The tools of node_programs/fullmesh_container.py.
 CONTAIN = ("docker", "podman")
 
@@ -72,7 +82,10 @@ def build_command_files(folder: str, library: str, venv: str) -> list[dict[str, 
         venv: the environment that runs it.
     """
     python = f"{venv}/bin/python {ISOLATED}"
-    run = {f"fullmesh-{name}": f'{python} {library}/fullmesh_launch.py {name} "$@"' for name in RUN}
+    run = {
+        f"fullmesh-{name}": f'{python} {library}/fullmesh_launch.py {name} "$@"'
+        for name in (*RUN, *INNER)
+    }
     run |= {
         f"fullmesh-{name}": f'{python} {library}/fullmesh_services.py {name} "$@"' for name in SERVE
     }
@@ -86,8 +99,14 @@ def build_command_files(folder: str, library: str, venv: str) -> list[dict[str, 
     # without the environment: it may be on a file system that hangs
     run["fullmesh-check"] = f'/usr/bin/python3 {ISOLATED} -S {library}/fullmesh_check.py "$@"'
     run["fullmesh-ssh"] = 'ssh -F /etc/fullmesh/ssh/config "$@"'
+    check = CHECK.format(folder=folder)
+    checked = {f"fullmesh-{name}" for name in (*RUN, *SERVE, *OWN, *CONTAIN)}
     return [
-        {"path": f"{folder}/{name}", "content": f"#!/bin/sh\n{HEAD}\nexec {line}\n", "mode": "0755"}
+        {
+            "path": f"{folder}/{name}",
+            "content": f"#!/bin/sh\n{HEAD}\n{check if name in checked else ''}exec {line}\n",
+            "mode": "0755",
+        }
         for name, line in sorted(run.items())
     ]
 

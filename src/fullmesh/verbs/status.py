@@ -37,6 +37,11 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     options.add_inventory_option(parser)
     parser.add_argument("--json", action="store_true", help="print the status as JSON")
     parser.add_argument(
+        "--since",
+        action="store_true",
+        help="show since when each node is fit for jobs or not (role node_health)",
+    )
+    parser.add_argument(
         "--deadline",
         metavar="SECONDS",
         type=float,
@@ -101,7 +106,7 @@ def query_cluster(args: argparse.Namespace, inventory: Path) -> dict[str, Any] |
     with tempfile.TemporaryDirectory(prefix="fullmesh-status-") as folder:
         path = Path(folder) / "status.json"
         command = ["ansible-playbook", "playbooks/status.yml", "-i", str(inventory)]
-        command += ["-e", json.dumps({"status_file": str(path)})]
+        command += ["-e", json.dumps({"status_file": str(path), "status_since": args.since})]
         command += options.list_ansible_words(args)
         if options.needs_raw_output(args):
             playbook.run_ansible_raw(command)

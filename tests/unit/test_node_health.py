@@ -1,0 +1,403 @@
+"""`fullmesh-health`: verdicts are kept, Slurm gets only fit nodes, and each metric of a rule exists."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fullmesh_check
+import fullmesh_check_node as check_node
+import fullmesh_health as health
+import fullmesh_health_history as health_history
+import pytest
+import yaml
+
+from fullmesh.roles.node_health import find_node_health_faults
+from fullmesh.settings import ROOT
+
+NOW = 1_800_000_000
+SETTINGS: dict[str, Any] = dict(health.DEFAULTS)
+
+
+def verdict(*findings: tuple[str, tuple[str, ...]], fit: bool | None = True) -> dict[str, Any]:
+    """A document of fullmesh-check: findings by code and peers."""
+    found = [
+        {"code": code, "text": f"{code} {' '.join(peers)}".strip(), "fix": "x", "peers": peers}
+        for code, peers in findings
+    ]
+    fit = False if found else fit
+    return {
+        "node": "n2",
+        "fit": fit,
+        "status": {True: 0, False: 1, None: 2}[fit],
+        "text": f"n2 {found}",
+        "seconds": 0.1,
+        "cpu_seconds": 0.05,
+        "checks": {"links": {"state": "failed" if found else "ok", "why": "", "findings": found}},
+    }
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node whose files are in a folder."""
+    monkeypatch.setattr(health_history, "HISTORY", str(tmp_path / "health/history.json"))
+    for name in ("PACKAGE_DATA", "DPKG_LOG", "DNF_LOG"):
+        value: Any = str(tmp_path / name)
+        monkeypatch.setattr(health_history, name, (value,) if name == "PACKAGE_DATA" else value)
+    for name in ("MANIFEST", "MODULE", "NODES"):
+        monkeypatch.setattr(check_node, name, str(tmp_path / name))
+    for name in ("LOCK", "DRAINED", "SETTINGS", "USUAL_FOLDER"):
+        monkeypatch.setattr(health, name, str(tmp_path / name))
+    monkeypatch.setattr(health, "PAIR_SECONDS", 0.0)
+    monkeypatch.setattr(health, "AGAIN_SECONDS", 0.0)
+    return tmp_path
+
+
+# --- the history --------------------------------------------------------------------------------------
+
+
+def test_equal_verdicts_are_one_span(home: Path) -> None:
+    history = health_history.make_empty_history()
+    differs = [
+        health_history.add_verdict(history, one, {}, NOW + at * 60)
+        for at, one in enumerate([verdict(), verdict(), verdict(("HC-161", ("n1",)))])
+    ]
+    assert differs == [True, False, True]
+    assert [(one["count"], one["fit"]) for one in history["spans"]] == [(2, True), (1, False)]
+    assert "not fit since" in health_history.describe_history(history)[0]
+
+
+def test_the_history_says_what_changed_before_a_fault(home: Path) -> None:
+    (home / "DPKG_LOG").write_text("x\n2030-01-01 00:00:00 upgrade libc6:amd64 2.39-1 2.39-2\n")
+    history = health_history.make_empty_history()
+    before = {"boot": "1", "kernel": "6.8.0-1", "packages": "5", "file /a": "1 bytes of 1"}
+    after = {"boot": "2", "kernel": "6.8.0-2", "packages": "6", "file /a": "missing"}
+    health_history.add_verdict(history, verdict(), before, NOW)
+    health_history.add_verdict(history, verdict(), after, NOW + 60)
+    health_history.add_verdict(history, verdict(("HC-104", ())), after, NOW + 120)
+    text = "\n".join(health_history.describe_history(history))
+    for words in (
+        "the node restarted",
+        "kernel: 6.8.0-1 -> 6.8.0-2",
+        "packages: upgrade libc6:amd64 2.39-1 -> 2.39-2",
+        "file /a is missing",
+        "before: fit from",
+    ):
+        assert words in text
+
+
+def test_packages_of_dnf_are_named_in_utc(home: Path) -> None:
+    line = "2026-11-27T10:00:00+0100 SUBDEBUG Upgrade: kmod-nvidia-580.1-1.el9.x86_64"
+    (home / "DNF_LOG").write_text(f"x\n{line}\n")
+    at = 1_795_770_000  # 2026-11-27 09:00 UTC
+    assert health_history.list_package_changes(at - 1) == [
+        "packages: upgrade kmod-nvidia-580.1-1.el9.x86_64"
+    ]
+    assert health_history.list_package_changes(at) == []
+
+
+def test_the_history_stays_bounded(home: Path) -> None:
+    history = health_history.make_empty_history()
+    for at in range(400):
+        state = {"kernel": str(at)}
+        health_history.add_verdict(history, verdict(fit=[True, None][at % 2]), state, NOW + at)
+    assert len(history["spans"]) == health_history.MOST_SPANS
+    assert len(history["changes"]) == health_history.MOST_CHANGES
+    health_history.write_history(history)
+    assert health_history.read_history() == history
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"schema": 1, "spans": 7, "changes": {}, "state": []}',
+        '{"schema": 1, "spans": [{"first": "x"}, 1], "changes": [{"time": true, "text": "x"}]}',
+        '{"schema": 1, "spans": [{"first": 1, "last": 1, "count": 1, "fit": 1, "codes": [], "text": ""}]}',
+        "{" * 100_000,
+    ],
+)
+def test_a_damaged_history_is_an_empty_one(home: Path, text: str) -> None:
+    (home / "health").mkdir()
+    (home / "health/history.json").write_text(text)
+    assert health_history.read_history() == health_history.make_empty_history()
+    assert health_history.describe_history(health_history.read_history()) == [
+        "no check is recorded"
+    ]
+
+
+# --- recording ----------------------------------------------------------------------------------------
+
+
+def test_metrics_are_written_where_only_root_can(home: Path) -> None:
+    folder = home / "USUAL_FOLDER"
+    folder.mkdir(mode=0o755)
+    assert health.record_verdict(verdict(("HC-161", ("n1",))), SETTINGS) == []
+    text = (folder / health.TEXTFILE).read_text()
+    assert "fullmesh_health_fit 0\n" in text
+    assert 'fullmesh_health_finding{code="HC-161"} 1\n' in text
+    assert [one.name for one in folder.iterdir()] == [health.TEXTFILE]
+    folder.chmod(0o777)
+    (failed,) = health.record_verdict(verdict(), SETTINGS)
+    assert "other accounts can change" in failed
+    assert "fullmesh_health_fit 0\n" in (folder / health.TEXTFILE).read_text()
+
+
+def test_a_node_that_was_not_checked_has_no_metric_fit(home: Path) -> None:
+    text = health_history.render_metrics(
+        verdict(fit=None), health_history.make_empty_history(), NOW
+    )
+    assert "\nfullmesh_health_fit " not in text
+    assert f"fullmesh_health_timestamp_seconds {NOW}\n" in text
+
+
+def test_dashboard_and_alerts_use_only_metrics_that_exist() -> None:
+    history = health_history.make_empty_history()
+    health_history.add_verdict(history, verdict(("HC-161", ("n1",))), {}, NOW)
+    text = health_history.render_metrics(verdict(("HC-161", ("n1",))), history, NOW)
+    written = set(re.findall(r"^(fullmesh_health_\w+)[ {]", text, re.M))
+    files = ROOT / "roles/node_health/files"
+    dashboard = json.loads((files / "dashboard.json").read_text())
+    expressions = [one["expr"] for panel in dashboard["panels"] for one in panel["targets"]]
+    (group,) = yaml.safe_load((files / "alerts.yml").read_text())["groups"]
+    expressions += [rule["expr"] for rule in group["rules"]]
+    used = set(re.findall(r"fullmesh_\w+", " ".join(expressions)))
+    assert used
+    assert used <= written
+    assert all(one.count("(") == one.count(")") for one in expressions)
+    page = (ROOT / "roles/node_health/README.md").read_text()
+    assert set(re.findall(r"^\| `(fullmesh_health_\w+)`", page, re.M)) == written
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[str, list[Any]]]:
+    """An address, and what was sent to it."""
+    sent: list[Any] = []
+
+    class WebhookHandler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), WebhookHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/", sent
+        server.shutdown()
+
+
+def test_the_webhook_gets_each_new_verdict_once(home: Path, webhook: tuple[str, list[Any]]) -> None:
+    url, sent = webhook
+    for one in (verdict(), verdict(), verdict(("HC-161", ("n1",))), verdict(("HC-161", ("n1",)))):
+        assert health.record_verdict(one, {**SETTINGS, "webhook_url": url}) == []
+    assert [one["fit"] for one in sent] == [False]
+    health.record_verdict(verdict(), {**SETTINGS, "webhook_url": url})
+    assert [one["fit"] for one in sent] == [False, True]
+
+
+def test_a_webhook_that_fails_is_reported_and_recorded_all_the_same(home: Path) -> None:
+    found = health.record_verdict(
+        verdict(("HC-161", ("n1",))), {**SETTINGS, "webhook_url": "http://127.0.0.1:1/"}
+    )
+    assert "the webhook failed" in found[0]
+    assert len(health_history.read_history()["spans"]) == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"levels": "node", "webhook_url": 7}', "\xff"])
+def test_damaged_settings_have_their_defaults(home: Path, text: str) -> None:
+    (home / "SETTINGS").write_text(text)
+    assert health.read_settings() == health.DEFAULTS
+
+
+# --- Slurm --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("findings", "away", "reason", "pair"),
+    [
+        ([("HC-102", ())], [], "[HC-102]", False),
+        ([("HC-161", ("n1",))], [], "[HC-161] HC-161 n1", True),
+        ([("HC-161", ("n1",))], ["n1"], "", False),
+        ([("HC-161", ("n1",)), ("HC-162", ("n3",))], [], "n3", False),
+        ([("HC-161", ("n1", "n3", "n4"))], ["n3", "n4"], "n1", True),
+        ([("HC-102", ()), ("HC-161", ("n1",))], ["n1"], "[HC-102]", False),
+    ],
+)
+def test_a_node_leaves_for_its_own_faults_and_most_links(
+    findings: list[tuple[str, tuple[str, ...]]], away: list[str], reason: str, pair: bool
+) -> None:
+    found = health.find_drain_reason(verdict(*findings), "n2", ["n1", "n2", "n3", "n4"], away)
+    assert found[1] == pair
+    assert reason in found[0]
+    assert bool(found[0]) == bool(reason)
+
+
+class FakeSlurm:
+    """A controller: states by node, and the commands that it got."""
+
+    def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home, self.calls = home, home / "calls"
+        self.set()
+        script = (
+            'echo "$@" >>{0}/calls; case "$*" in *RESUME*) echo "n2|idle|none" >{0}/nodes;; esac'
+        )
+        for name, text in (("sinfo", "cat {0}/nodes"), ("scontrol", script)):
+            (home / name).write_text("#!/bin/sh\n" + text.format(home) + "\n")
+            (home / name).chmod(0o755)
+        monkeypatch.setattr(check_node, "PATH", f"{home}:{check_node.PATH}")
+        monkeypatch.setenv("SLURMD_NODENAME", "n2")
+        monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
+        monkeypatch.setenv("SLURM_NODELIST", "n[1-3]")  # as in a prolog of Slurm 22.05
+
+    def set(self, **nodes: str) -> None:
+        states = {"n1": "idle|none", "n2": "allocated|none", "n3": "idle|none", **nodes}
+        rows = [f"{name}|{one}\n" for name, one in states.items()]
+        (self.home / "nodes").write_text("".join(rows))
+
+    def read_calls(self) -> list[str]:
+        return self.calls.read_text().splitlines() if self.calls.exists() else []
+
+
+@pytest.fixture
+def slurm(home: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    return FakeSlurm(home, monkeypatch)
+
+
+def run_script(command: str, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(fullmesh_check, "run_levels", lambda *_, **__: document)
+    return health.run_slurm_script(command, health.read_settings())
+
+
+@pytest.mark.parametrize("command", ["slurm-prolog", "slurm-epilog", "slurm-check"])
+def test_a_healthy_node_calls_no_program_of_slurm(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(health, "run_slurm", lambda *_: pytest.fail("Slurm was called"))
+    assert run_script(command, verdict(), monkeypatch) == 0
+    assert run_script(command, verdict(fit=None), monkeypatch) == 0
+
+
+def test_a_faulty_node_is_drained_with_its_reason(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_script("slurm-prolog", verdict(("HC-102", ())), monkeypatch) == 1
+    (call,) = slurm.read_calls()
+    assert call == "update NodeName=n2 State=DRAIN Reason=fullmesh: [HC-102] HC-102"
+    assert health_history.read_history()["spans"][0]["codes"] == ["HC-102"]
+
+
+def test_a_prolog_ignores_links_outside_its_job(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_script("slurm-prolog", verdict(("HC-161", ("n9",))), monkeypatch) == 0
+    assert slurm.read_calls() == []
+
+
+def test_a_node_whose_peer_has_left_stays(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.set(n1="draining|fullmesh: x")
+    assert run_script("slurm-prolog", verdict(("HC-161", ("n1",))), monkeypatch) == 0
+    assert slurm.read_calls() == []
+
+
+def test_the_first_of_a_pair_waits_longer_than_the_last(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(health, "PAIR_SECONDS", 3.0)
+    monkeypatch.setattr("time.sleep", waited.append)
+    for peer in ("n1", "n3"):
+        health.decide_drain(verdict(("HC-161", (peer,))), "n2", ["n1", "n2", "n3"])
+    assert [one for one in waited if one > 1] == [3.0, 6.0]  # subprocess sleeps, too
+
+
+def test_a_drain_of_others_keeps_its_reason(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.set(n2="drained|new memory")
+    assert run_script("slurm-check", verdict(("HC-102", ())), monkeypatch) == 1
+    assert run_script("slurm-check", verdict(), monkeypatch) == 0
+    assert slurm.read_calls() == []
+
+
+def test_a_repaired_node_returns_once(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_script("slurm-check", verdict(("HC-102", ())), monkeypatch)
+    slurm.set(n2="drained|fullmesh: [HC-102] x")
+    assert run_script("slurm-check", verdict(fit=None), monkeypatch) == 0
+    assert len(slurm.read_calls()) == 1
+    assert run_script("slurm-check", verdict(), monkeypatch) == 0
+    assert run_script("slurm-check", verdict(), monkeypatch) == 0
+    assert slurm.read_calls()[1:] == ["update NodeName=n2 State=RESUME"]
+
+
+def test_a_health_check_without_slurms_name_finds_the_node(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURMD_NODENAME")
+    nodes = [{"name": "n2", "names": [os.uname().nodename], "address": "192.0.2.1"}]
+    (slurm.home / "NODES").write_text(json.dumps({"nodes": nodes}))
+    run_script("slurm-check", verdict(("HC-102", ())), monkeypatch)
+    assert slurm.read_calls()[0].startswith("update NodeName=n2 State=DRAIN")
+    (slurm.home / "NODES").unlink()
+    slurm.set(**{health.get_short_name(): "idle|none"})
+    run_script("slurm-check", verdict(("HC-102", ())), monkeypatch)
+    assert f"NodeName={health.get_short_name()} " in slurm.read_calls()[1]
+
+
+def test_a_repaired_node_stays_drained_without_the_setting(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (slurm.home / "SETTINGS").write_text('{"slurm_resume": false}')
+    run_script("slurm-check", verdict(("HC-102", ())), monkeypatch)
+    slurm.set(n2="drained|fullmesh: [HC-102] x")
+    run_script("slurm-check", verdict(), monkeypatch)
+    assert len(slurm.read_calls()) == 1
+
+
+def test_a_silent_controller_does_not_hold_up_the_prolog(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("sinfo", "scontrol"):
+        (slurm.home / name).write_text("#!/bin/sh\nsleep 60\n")
+    monkeypatch.setattr(check_node, "COMMAND_SECONDS", 0.2)
+    assert run_script("slurm-prolog", verdict(("HC-161", ("n1",))), monkeypatch) == 1
+    assert not os.path.exists(health.DRAINED) or health.resume_node("n2") is False
+
+
+# --- settings -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"interval_minutes": 0},
+        {"interval_minutes": "soon"},
+        {"levels": []},
+        {"levels": "node"},
+        {"levels": ["node", "burn"]},
+        {"textfile_dir": "metrics"},
+        {"webhook_url": "ftp://example.org"},
+        {"webhook_url": "https://"},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(change: dict[str, Any]) -> None:
+    good = {
+        "interval_minutes": "5",
+        "levels": ["node"],
+        "textfile_dir": "",
+        "webhook_url": "https://example.org/x",
+    }
+    assert find_node_health_faults(**good) == []
+    assert [one.code for one in find_node_health_faults(**{**good, **change})] == ["NH-101"]
