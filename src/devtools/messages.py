@@ -1,29 +1,33 @@
-"""Keep the error messages of released libraries: ``python -m devtools.messages PROGRAM VERSION FILE``.
+"""Keep the error messages of released programs: ``python -m devtools.messages [PROGRAM[==VERSION] ...]``.
 
-FILE is a shared library, or a wheel that has one (``pip download --no-deps nvidia-nccl-cu13``). Its format strings are
-added to the catalogue with the first and last version that has them. Without arguments, it prints how many messages of
-each program have a cause in explain-log. ``--uncovered PROGRAM`` lists those without one.
+It downloads the wheels of these versions (the newest without VERSION, one after the other) and adds their messages to
+the catalogue, with the first and last version that has them. Then it writes the table of docs/explain-log.md: how many
+messages of each program have a cause. ``--uncovered PROGRAM`` lists those without one.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import lzma
-import mmap
 import re
+import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from fullmesh.causes.logs import Pattern
-from fullmesh.explain.judge import CAUSES, NEEDLES
+from fullmesh.explain.judge import CAUSES
 from fullmesh.model.known_defects import parse_version
 from fullmesh.settings import ROOT
 
 CATALOGUE = ROOT / "tests/unit/data/messages.txt.xz"
+PAGE = ROOT / "docs/explain-log.md"
+TABLE_HEAD = "| program | versions | messages | with a cause |\n|---|---|---|---|\n"
 STRING = re.compile(rb"[\x20-\x7e\n\t]{12,600}(?=\0)")
 FAILURE = re.compile(
     r"(?i)fail|error|could not|can ?not|can't|unable|invalid|mismatch|not found|no .{1,30} (?:found|available)|exceed"
@@ -36,14 +40,55 @@ INTERNAL = re.compile(
     r"|\btensors?\b.*\brank\b|demangl|\(`|cubin|^(?:RAS|MemManager|PARAM)\b|nccl(?:Put|Wait|CommGrow)"
     r"|[Ii]nvalid (?:input|pointer|root|key|context|config)"
 )
-# program -> (the library in a wheel, words that its messages have)
+ELF = b"\x7fELF"
+LOGGED = frozenset(("warning", "warning_once", "error", "exception", "critical", "fatal"))
+TOPIC = re.compile(r"^\[[^\]\n]+\]$", re.MULTILINE)  # of a help file of Open MPI
+
+
+@dataclass(frozen=True)
+class MessageSource:
+    """A package whose files have a program's messages.
+
+    Attributes:
+        files: the pattern of their names in the wheel.
+        marks: words that the messages have.
+    """
+
+    package: str
+    files: re.Pattern[str]
+    marks: re.Pattern[str]
+
+
+TORCH_WORDS = (
+    r"(?i)c10d|tcpstore|\bstore\b|\brank|socket|process ?group|nccl|rendezvous|collective|watchdog"
+)
+TORCH_FILES = re.compile(
+    r"/libtorch_(?:cpu|cuda|python)\.so|^torch/distributed/(?!_tools|tensor|pipelin|fsdp|algo).*\.py$"
+)
 PROGRAMS = {
-    "NCCL": ("libnccl.so", re.compile(r"^[A-Z\[%n]")),
-    "torch": (
-        "libtorch_c",
+    "NCCL": MessageSource("nvidia-nccl-cu12", re.compile("libnccl.so"), re.compile(r"^[A-Z\[%n]")),
+    "torch": MessageSource("torch", TORCH_FILES, re.compile(TORCH_WORDS)),
+    "UCX": MessageSource(
+        "libucx-cu12",
+        re.compile(r"\.so"),
+        re.compile(r"^(?!Fatal|Assertion|.*(?:profil|Possible values))(?=.*%)"),
+    ),
+    "Open MPI": MessageSource("openmpi", re.compile(r"/help-[\w-]+\.txt$"), re.compile("")),
+    "Ray": MessageSource(
+        "ray",
         re.compile(
-            r"(?i)c10d|gloo|tcpstore|\bstore\b|\brank|socket|process ?group|nccl|rendezvous|collective|watchdog"
+            r"^ray/(?!rllib|tune|data|serve|llm|air|dag|train/(?:examples|tests|xgb|lightgbm)|tests|thirdparty).*\.py$"
         ),
+        re.compile(
+            r"(?i)\bnodes?\b|gcs|raylet|cluster|address|\bport|connect|placement group|nccl|\brank"
+        ),
+    ),
+    "vLLM": MessageSource(
+        "vllm",
+        re.compile(
+            r"^vllm/(?!model_executor|transformers|benchmarks|entrypoints|lora|multimodal).*\.py$"
+        ),
+        re.compile(r"(?i)\brank|nccl|\bray\b|\bnodes?\b|\bport\b|connect|engine core|nixl"),
     ),
 }
 # a placeholder of printf -> an example of its value
@@ -109,24 +154,99 @@ def write_catalogue(messages: Iterable[LibraryMessage], path: Path = CATALOGUE) 
     path.write_bytes(lzma.compress(("\n".join(rows) + "\n").encode(), preset=9))
 
 
+def list_patterns() -> list[Pattern]:
+    """List the patterns of all causes that know a message, and of the facts that they use."""
+    return [
+        pattern
+        for cause in CAUSES.values()
+        if not cause.yields  # a line of any program
+        for pattern in (*cause.patterns, *(fact.pattern for fact in cause.facts))
+    ]
+
+
+@cache
+def list_needles() -> list[str]:
+    """List the needles of these patterns that make a message recognizable."""
+    return [pattern.needle for pattern in list_patterns() if len(pattern.needle) >= LEAST]
+
+
 def is_failure(text: str, marks: re.Pattern[str]) -> bool:
     """Return whether a text of a library reports a failure, or is one that a rule searches."""
-    if any(needle in text for needle in NEEDLES if len(needle) >= LEAST):
+    if any(needle in text for needle in list_needles()):
         return True
     return bool(FAILURE.search(text) and marks.search(text) and not INTERNAL.search(text))
 
 
-def extract_messages(program: str, library: Path) -> Iterator[str]:
-    """Yield the format strings of a library that report a failure."""
-    marks = PROGRAMS[program][1]
-    with (
-        library.open("rb") as opened,
-        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data,
-    ):
-        for found in STRING.finditer(data):
-            text = " ".join(found[0].decode("ascii").split())
-            if text.count(" ") > 1 and is_failure(text, marks):
-                yield text
+def list_binary_texts(data: bytes) -> Iterator[str]:
+    """Yield the strings of a shared library."""
+    for found in STRING.finditer(data):
+        yield found[0].decode("ascii")
+
+
+def list_help_texts(text: str) -> Iterator[str]:
+    """Yield the messages of a help file of Open MPI: the texts of its topics."""
+    for topic in TOPIC.split(text)[1:]:
+        yield "\n".join(line for line in topic.split("\n") if not line.startswith("#"))[:600]
+
+
+def format_template(node: ast.expr) -> str:
+    """Return a message with its values as {}, or an empty text if it is not written in the source."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(format_template(part) or "{}" for part in node.values)
+    if isinstance(node, ast.BinOp):
+        return format_template(node.left)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return format_template(node.func.value)
+    return ""
+
+
+def list_python_texts(source: str) -> Iterator[str]:
+    """Yield the messages of exceptions and logs in a Python file."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            kind = node.exc.func
+            name = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "")
+            yield f"{name}: {format_template(node.exc.args[0])}"
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in LOGGED
+            and node.args
+        ):
+            yield format_template(node.args[0])
+
+
+def extract_messages(program: str, data: bytes) -> Iterator[str]:
+    """Yield the messages of a file that report a failure."""
+    marks = PROGRAMS[program].marks
+    if data.startswith(ELF):
+        texts = list_binary_texts(data)
+    elif b"\ndef " in data or b"\nimport " in data or b"\nclass " in data:
+        texts = list_python_texts(data.decode())
+    else:
+        texts = list_help_texts(data.decode("utf-8", "replace"))
+    for text in texts:
+        short = " ".join(text.split())
+        if short.count(" ") > 1 and is_failure(short, marks):
+            yield short
+
+
+def extract_wheel_messages(program: str, path: Path) -> Iterator[str]:
+    """Yield the messages of a program in a wheel."""
+    with zipfile.ZipFile(path) as wheel:
+        for name in wheel.namelist():
+            if PROGRAMS[program].files.search(name):
+                yield from extract_messages(program, wheel.read(name))
+
+
+def download_wheel(program: str, version: str, folder: Path) -> Path:
+    """Download the wheel of a version, or the newest one."""
+    package = PROGRAMS[program].package + (f"=={version}" if version else "")
+    download = ("pip", "download", "--no-deps", "--no-cache-dir", "-d", str(folder), package)
+    subprocess.run((sys.executable, "-m", *download), check=True)
+    return next(folder.glob("*.whl"))
 
 
 def merge_messages(
@@ -145,15 +265,6 @@ def merge_messages(
     return list(table.values())
 
 
-def list_patterns() -> list[Pattern]:
-    """List the patterns of all causes and of the facts that they use."""
-    return [
-        pattern
-        for cause in CAUSES.values()
-        for pattern in (*cause.patterns, *(fact.pattern for fact in cause.facts))
-    ]
-
-
 def find_uncovered(messages: Iterable[LibraryMessage]) -> list[LibraryMessage]:
     """Return the messages that no pattern of a cause matches."""
     patterns = list_patterns()
@@ -168,42 +279,47 @@ def find_uncovered(messages: Iterable[LibraryMessage]) -> list[LibraryMessage]:
     ]
 
 
-def find_library(program: str, path: Path, folder: Path) -> Path:
-    """Return a library itself, or unpack it from a wheel."""
-    if path.suffix != ".whl":
-        return path
-    with zipfile.ZipFile(path) as wheel:
-        name = next(one for one in wheel.namelist() if PROGRAMS[program][0] in one)
-        return Path(wheel.extract(name, folder))
+def format_table(known: Iterable[LibraryMessage]) -> str:
+    """Return the table of the page: each program's versions and messages, and how many of these have a cause."""
+    known = list(known)
+    missed = find_uncovered(known)
+    rows = []
+    for program in PROGRAMS:
+        own = [one for one in known if one.program == program]
+        first = min((one.first for one in own), key=parse_version)
+        last = max((one.last for one in own), key=parse_version)
+        covered = len(own) - sum(one.program == program for one in missed)
+        versions = first if first == last else f"{first} to {last}"
+        rows.append(f"| {program} | {versions} | {len(own)} | {covered} |\n")
+    return TABLE_HEAD + "".join(rows)
+
+
+def write_page(known: Iterable[LibraryMessage], path: Path = PAGE) -> None:
+    """Renew the table of the page."""
+    before, _, rest = path.read_text("utf-8").partition(TABLE_HEAD)
+    after = rest.partition("\n\n")[2]
+    path.write_text(f"{before}{format_table(known)}\n{after}", "utf-8")
 
 
 def main() -> None:
-    """Add a library, or print figures."""
+    """Add the messages of released programs, or list those without a cause."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("library", nargs="*", metavar="PROGRAM VERSION FILE")
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM[==VERSION]", default=[*PROGRAMS])
     parser.add_argument("--uncovered", choices=PROGRAMS)
     asked = parser.parse_args()
-    known = read_catalogue() if CATALOGUE.exists() else []
-    if asked.library:
-        program, version, path = asked.library
+    known = read_catalogue()
+    if asked.uncovered:
+        own = [one for one in known if one.program == asked.uncovered]
+        sys.stdout.write("".join(f"{one.text}\n" for one in find_uncovered(own)))
+        return
+    for wanted in asked.programs:
+        program, _, version = wanted.partition("==")
         with tempfile.TemporaryDirectory() as folder:
-            library = find_library(program, Path(path), Path(folder))
-            known = merge_messages(known, program, version, extract_messages(program, library))
+            wheel = download_wheel(program, version, Path(folder))
+            texts = extract_wheel_messages(program, wheel)
+            known = merge_messages(known, program, wheel.name.split("-")[1], texts)
         write_catalogue(known)
-    missed = find_uncovered(known)
-    for program in PROGRAMS:
-        total = [one for one in known if one.program == program]
-        without = [one for one in missed if one.program == program]
-        if asked.uncovered == program:
-            sys.stdout.write("".join(f"{one.text}\n" for one in without))
-        elif total and not asked.uncovered:
-            first = min((one.first for one in total), key=parse_version)
-            last = max((one.last for one in total), key=parse_version)
-            versions = first if first == last else f"{first} to {last}"
-            covered = len(total) - len(without)
-            sys.stdout.write(
-                f"{program} {versions}: {covered} of {len(total)} messages have a cause\n"
-            )
+    write_page(known)
 
 
 if __name__ == "__main__":
