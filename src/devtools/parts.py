@@ -127,6 +127,7 @@ REST = (
     "bisect",
     "collection",
     "containers",
+    "debian",
     "dhcp",
     "gpus",
     "ifcfg",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from devtools.lab.console import say, step
 from devtools.lab.errors import StepError
 from devtools.lab.locks import held
 from devtools.lab.paths import Paths
+from devtools.lab.plan import DEBIAN, FAMILIES, IMAGES
 from devtools.lab.podman import Podman
 
 # Deadlines in seconds; a first build takes a few minutes on two cores.
@@ -38,12 +40,14 @@ def package_list(file: Path) -> list[str]:
 class Builder:
     """Builds what is missing; a second run finds everything and builds nothing."""
 
-    def __init__(self, paths: Paths, podman: Podman, kind: str) -> None:
-        """*kind* is ``lookalike`` or ``registry``."""
+    def __init__(
+        self, paths: Paths, podman: Podman, kind: str, families: Sequence[str] = FAMILIES
+    ) -> None:
+        """*kind* is ``lookalike``, ``registry`` or ``debian``; images are built for *families*."""
         self.paths, self.podman, self.kind = paths, podman, kind
-        self.codename = host.os_release(Path("/etc/os-release").read_text()).get(
-            "VERSION_CODENAME", "bookworm"
-        )
+        self.stages = [IMAGES[family] for family in families]
+        self.release = host.os_release(Path("/etc/os-release").read_text())
+        self.codename = self.release.get("VERSION_CODENAME", "bookworm")
         self.digests = self._digests()
 
     def _digest(self, inputs: list[str], *words: str) -> str:
@@ -67,6 +71,15 @@ class Builder:
             "el9": self._node_digest("el9", base, repo),
             "ubuntu24.04": self._node_digest("ubuntu24.04", base, ""),
         }
+        for system, suite in DEBIAN.items():
+            own = self._digest(["packages/debian.list"], "mmdebstrap important", suite)
+            images[f"{system}-base"] = own
+            images[system] = self._digest(
+                ["common", "debian/finish.sh", "debian/Containerfile"], own
+            )
+            images[f"{system}-archive"] = self._digest(
+                ["debian/archive.py", "debian/archive.list"], own
+            )
         return {"base": base, "builder": builder, "nccl": wheels, "repo": repo, **images}
 
     def _node_digest(self, stage: str, base: str, repo: str) -> str:
@@ -88,8 +101,13 @@ class Builder:
 
     def missing(self) -> list[str]:
         """Return the stages whose result a node needs and that are not there."""
-        images = [s for s in ("el9", "ubuntu24.04") if not self.podman.has_image(self.image(s))]
-        return images + ([] if self.folder("repo").is_dir() else ["repo"])
+        images = [stage for stage in self.stages if not self.podman.has_image(self.image(stage))]
+        return images + [name for name in self.folders() if not self.folder(name).is_dir()]
+
+    def folders(self) -> dict[str, str]:
+        """Return the stages that are folders of the nodes, with their place on them."""
+        archives = {f"{name}-archive": f"/srv/{name}" for name in self.stages if name in DEBIAN}
+        return {"repo": "/srv/repo", **archives}
 
     def ensure(self) -> None:
         """Build what is missing; only one lab command builds at a time."""
@@ -103,6 +121,8 @@ class Builder:
                 both(pool, self._base_and_builder, self._nccl)
                 both(pool, self._repo, lambda: self._node_image("ubuntu24.04"))
             self._node_image("el9")
+            for system in [stage for stage in self.stages if stage in DEBIAN]:
+                self._debian(system)
             self._forget_old()
 
     def _forget_old(self) -> None:
@@ -150,23 +170,41 @@ class Builder:
 
     def _base(self) -> None:
         """Bootstrap the common root from this host's own distribution and sources."""
-        if self.podman.has_image(self.image("base")):
+        self._bootstrap("base", self.codename, "packages/base.list", "--variant=minbase")
+
+    def _bootstrap(self, stage: str, suite: str, packages: str, *options: str) -> None:
+        """Bootstrap a release from this host's own sources, whatever release they are of."""
+        if self.podman.has_image(self.image(stage)):
             return
         sources = sources_list.read(Path("/etc/apt"), self.codename)
         if not sources:
             raise StepError(f"/etc/apt has no source for {self.codename} with the component main")
-        work = self.paths.cache / "base.work"
+        work = self.paths.cache / f"{stage}.work"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
-        (work / "sources.list").write_text("\n".join(sources) + "\n")
+        lines = [re.sub(rf"\b{self.codename}\b", suite, line) for line in sources]
+        (work / "sources.list").write_text("\n".join(lines) + "\n")
         tar = work / "base.tar"
-        packages = ",".join(package_list(self.paths.sources / "packages/base.list"))
-        argv = ["mmdebstrap", "--variant=minbase", "--mode=root", f"--include={packages}"]
-        argv += [self.codename, str(tar), str(work / "sources.list")]
-        step("bootstrap the base system", argv, self._log("base"), STAGE_SECONDS)
-        load = self.podman.argv("import", "--quiet", str(tar), self.image("base"))
-        step("import the base system", load, self._log("base-import"), STAGE_SECONDS)
+        included = ",".join(package_list(self.paths.sources / packages))
+        argv = ["mmdebstrap", "--mode=root", f"--include={included}", *options]
+        argv += [suite, str(tar), str(work / "sources.list")]
+        step(f"bootstrap the system {stage}", argv, self._log(stage), STAGE_SECONDS)
+        load = self.podman.argv("import", "--quiet", str(tar), self.image(stage))
+        step(f"import the system {stage}", load, self._log(f"{stage}-import"), STAGE_SECONDS)
         shutil.rmtree(work, ignore_errors=True)
+
+    def _debian(self, system: str) -> None:
+        """Build a Debian release's node image and its signed archive, reduced to packages that nodes install."""
+        if self.release.get("ID") != "debian":
+            raise StepError(f"{system} needs Debian's apt sources, and this machine is no Debian")
+        options = ("--variant=important", "--dpkgopt=force-unsafe-io")
+        for name in sorted({"debian12", system}):  # whose Python the archive of each release offers
+            self._bootstrap(f"{name}-base", DEBIAN[name], "packages/debian.list", *options)
+        base = f"BASE={self.image(f'{system}-base')}"
+        self._build_image(system, "debian/Containerfile", "--build-arg", base)
+        argv = ["--mount", f"type=image,source={self.image('debian12-base')},destination=/in"]
+        argv += ["-v", f"{self.paths.sources}/debian:/lab:ro", self.image(f"{system}-base")]
+        self._folder(f"{system}-archive", [*argv, "python3", "/lab/archive.py"])
 
     def _nccl(self) -> None:
         """Fetch NVIDIA's wheels one after the other (300 MB each) and keep the slim libraries."""
@@ -189,24 +227,27 @@ class Builder:
 
     def _repo(self) -> None:
         """Build and sign the repositories in a container of the builder image."""
-        target = self.folder("repo")
+        argv = ["-v", f"{self.paths.sources}/repo:/lab:ro"]
+        argv += ["-v", f"{self.folder('nccl')}:/in/nccl:ro", self.image("builder")]
+        self._folder("repo", [*argv, "bash", "/lab/mkrepo.sh"])
+
+    def _folder(self, stage: str, arguments: Sequence[str]) -> None:
+        """Make a stage's folder by a command in a container, which writes to /out."""
+        target = self.folder(stage)
         if target.is_dir():
             return
-        work = self.paths.cache / "repo.work"
+        work = self.paths.cache / f"{stage}.work"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         argv = self.podman.argv("run", "--rm", "--network=host", "--privileged")
-        argv += ["-v", f"{work}:/out", "-v", f"{self.paths.sources}/repo:/lab:ro"]
-        argv += ["-v", f"{self.folder('nccl')}:/in/nccl:ro", self.image("builder")]
-        step(
-            "signed repositories",
-            [*argv, "bash", "/lab/mkrepo.sh"],
-            self._log("repo"),
-            STAGE_SECONDS,
-        )
+        argv += ["-v", f"{work}:/out", *arguments]
+        step(f"signed repositories {stage}", argv, self._log(stage), STAGE_SECONDS)
         os.replace(work, target)
 
     def _node_image(self, stage: str) -> None:
+        """Build a family's image from the registry or as a look-alike, if it is asked for."""
+        if stage not in self.stages:
+            return
         folder = "real" if self.kind == "registry" else "lookalike"
         options = ["-v", f"{self.folder('repo')}:/srv/repo:ro"] if stage == "el9" else []
         if self.kind == "lookalike":

@@ -145,7 +145,7 @@ def build(_args: argparse.Namespace) -> int:
     podman = lifecycle.open_podman(paths)
     builder = Builder(paths, podman, source.decide(paths.home / "image-source.json").kind)
     builder.ensure()
-    for stage in plan.IMAGES.values():
+    for stage in builder.stages:
         out(builder.image(stage))
     out(str(builder.folder("repo")))
     try:
@@ -179,7 +179,10 @@ def add_verbs(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
         type=int,
         help=f"number of nodes, 1 to {plan.MAX_NODES} (default {plan.DEFAULT_NODES})",
     )
-    one.add_argument("--families", help="el, ubuntu or el,ubuntu (default), in this order")
+    one.add_argument(
+        "--families",
+        help=f"default {','.join(plan.FAMILIES)}, in this order; also {', '.join(plan.DEBIAN)}",
+    )
     one.add_argument("--ipv6", action="store_true", help="plan IPv6 cluster addresses")
     one.add_argument("--outsider", action="store_true", help="add a node that is not a peer")
     one.add_argument(

@@ -113,16 +113,16 @@ def up(paths: Paths, wish: Wish) -> Lab:
     with held(paths.home / "locks" / f"lab-{wish.name}", f"lab {wish.name}", LOCK_SECONDS):
         recorded = store.load()
         if recorded is None:
-            found = source.decide(paths.home / "image-source.json")
+            found = source.decide(paths.home / "image-source.json", wish.families or plan.FAMILIES)
         else:
             found = source.Source(recorded.image_source, recorded.note)
-        builder = Builder(paths, podman, found.kind)
-        builder.ensure()
         lab = merge(wish, recorded, allocate(paths, wish.name), found)
+        builder = Builder(paths, podman, found.kind, plan.list_families(lab.nodes))
+        builder.ensure()
         store.save(lab)
         nodes.ensure_networks(podman, lab)
-        images = {stage: builder.image(stage) for stage in plan.IMAGES.values()}
-        volumes = {builder.folder("repo"): "/srv/repo:ro"}
+        images = {stage: builder.image(stage) for stage in builder.stages}
+        volumes = {builder.folder(name): f"{place}:ro" for name, place in builder.folders().items()}
         if wish.compiled:
             volumes[kept_code(paths)] = "/var/cache/lab-compiled"
         nodes.ensure_running(podman, lab, images, volumes)

@@ -18,8 +18,15 @@ FIRST_HOST = 11
 OUTSIDER_HOST = 90
 CLUSTER_INTERFACE = "eth1"
 
-IMAGES = {"el": "el9", "ubuntu": "ubuntu24.04"}
-SYSTEMS = {"el": "CentOS Stream 9", "ubuntu": "Ubuntu 24.04"}
+# Debian's own releases, unmodified; a lab has them only on request.
+DEBIAN = {"debian12": "bookworm", "debian13": "trixie"}
+IMAGES = {"el": "el9", "ubuntu": "ubuntu24.04", **{family: family for family in DEBIAN}}
+SYSTEMS = {
+    "el": "CentOS Stream 9",
+    "ubuntu": "Ubuntu 24.04",
+    "debian12": "Debian 12",
+    "debian13": "Debian 13",
+}
 
 
 @dataclass(frozen=True)
@@ -63,12 +70,12 @@ def check_count(count: int) -> int:
 def check_families(text: str) -> tuple[str, ...]:
     """Read ``el,ubuntu``; LB-113 on a family that the lab does not have."""
     families = tuple(part.strip() for part in text.split(",") if part.strip())
-    unknown = [family for family in families if family not in FAMILIES]
+    unknown = [family for family in families if family not in IMAGES]
     if unknown or not families:
         raise LabError(
             "LB-113",
             f"--families {text!r} names {', '.join(unknown) or 'no family'}",
-            f"Give one or more of {', '.join(FAMILIES)}, separated by commas.",
+            f"Give one or more of {', '.join(IMAGES)}, separated by commas.",
         )
     return families
 
@@ -98,13 +105,21 @@ def leased(nodes: Sequence[Node], index: int, ipv6: bool) -> list[Node]:
 
 
 def nodes(lab: str, index: int, families: Sequence[str], count: int, ipv6: bool) -> list[Node]:
-    """Return *count* nodes whose families alternate: el1, ubuntu1, el2, ubuntu2 ..."""
+    """Return *count* nodes whose families alternate: el1, ubuntu1, el2 ..., or debian12-1, debian13-1 ..."""
     result: list[Node] = []
     for position in range(count):
         family = families[position % len(families)]
         number = 1 + len([earlier for earlier in result if earlier.family == family])
-        result.append(_node(f"{family}{number}", family, lab, (index, FIRST_HOST + position, ipv6)))
+        dash = "-" if family in DEBIAN else ""
+        result.append(
+            _node(f"{family}{dash}{number}", family, lab, (index, FIRST_HOST + position, ipv6))
+        )
     return result
+
+
+def list_families(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """Return the families of *nodes*, each once."""
+    return tuple(dict.fromkeys(node.family for node in nodes))
 
 
 def outsider(lab: str, index: int, ipv6: bool) -> Node:

@@ -7,8 +7,8 @@ ready=/var/lib/lab-node-ready
 if [ ! -e "$ready" ]; then
   {
     echo '127.0.0.1 localhost'
-    # as the Ubuntu installer writes it: it makes programs announce loopback, and is a trap on purpose
-    if [ "$2" = ubuntu ]; then echo "127.0.1.1 $1"; fi
+    # as the installers of Ubuntu and Debian write it: it makes programs announce loopback, and is a trap on purpose
+    if [ "$2" != el ]; then echo "127.0.1.1 $1"; fi
     echo '::1 ip6-localhost ip6-loopback'
   } > /etc/hosts
   # The image may carry the builder's name server. No node reaches it, and systemd-resolved, which read it at boot,

@@ -7,10 +7,12 @@ import os
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from devtools.lab.errors import LabError
+from devtools.lab.plan import DEBIAN, FAMILIES
 
 VARIABLE = "FULLMESH_LAB_IMAGES"
 CHOICES = ("auto", "lookalike", "registry")
@@ -25,6 +27,7 @@ LOOKALIKE_NOTE = (
     "Debian 12's binaries, built here because no container registry answered."
 )
 REGISTRY_NOTE = "Real images: quay.io/centos/centos:stream9 and docker.io/library/ubuntu:24.04."
+DEBIAN_NOTE = "Debian's own packages, unmodified, in containers."
 SYSCTL_NOTE = (
     "Machine-wide kernel settings (vm.*, kernel.*, fs.*, net.core.rmem_max and the like) are private "
     "copies in every node: they can be set and read back, and change nothing in this host's kernel."
@@ -33,7 +36,7 @@ SYSCTL_NOTE = (
 
 @dataclass(frozen=True)
 class Source:
-    """``lookalike`` or ``registry``, with the sentence that every report shows."""
+    """``lookalike``, ``registry`` or ``debian`` (no other system), with the sentence that every report shows."""
 
     kind: str
     note: str
@@ -41,8 +44,8 @@ class Source:
 
 def make(kind: str) -> Source:
     """Return the source with its note."""
-    note = REGISTRY_NOTE if kind == "registry" else LOOKALIKE_NOTE
-    return Source(kind, f"{note} {SYSCTL_NOTE}")
+    notes = {"registry": REGISTRY_NOTE, "lookalike": LOOKALIKE_NOTE, "debian": DEBIAN_NOTE}
+    return Source(kind, f"{notes[kind]} {SYSCTL_NOTE}")
 
 
 def answers(url: str) -> bool:
@@ -66,8 +69,10 @@ def remembered(file: Path, now: float) -> str | None:
     return str(found["kind"]) if fresh and found["kind"] in CHOICES[1:] else None
 
 
-def decide(file: Path) -> Source:
-    """Return the source in force; *file* remembers the probe. LB-109 on a bad FULLMESH_LAB_IMAGES."""
+def decide(file: Path, families: Sequence[str] = FAMILIES) -> Source:
+    """Return the source of the families' images; *file* remembers the probe. LB-109 on a bad FULLMESH_LAB_IMAGES."""
+    if set(families) <= set(DEBIAN):
+        return make("debian")
     choice = os.environ.get(VARIABLE) or "auto"
     if choice not in CHOICES:
         raise LabError(

@@ -60,3 +60,9 @@ def test_bad_families(text: str) -> None:
 
 def test_good_families() -> None:
     assert plan.check_families("ubuntu, el") == ("ubuntu", "el")
+    assert plan.check_families("debian12,debian13") == ("debian12", "debian13")
+
+
+def test_a_release_and_the_number_of_its_node_are_told_apart() -> None:
+    names = [node.name for node in plan.nodes("demo", 1, ("debian12", "debian13"), 3, False)]
+    assert names == ["debian12-1", "debian13-1", "debian12-2"]

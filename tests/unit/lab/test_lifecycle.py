@@ -10,9 +10,11 @@ import pytest
 
 from devtools.lab import cli, lifecycle, locks, plan, source, state
 from devtools.lab import paths as lab_paths
+from devtools.lab.build import Builder
 from devtools.lab.errors import LabError
 from devtools.lab.lifecycle import Wish
 from devtools.lab.paths import Paths
+from devtools.lab.podman import Podman
 from devtools.lab.state import Lab, Store
 
 FOUND = source.Source("lookalike", "a note")
@@ -198,4 +200,20 @@ class TestCommandLine:
 
 
 def test_every_family_has_an_image_and_a_name() -> None:
-    assert set(plan.IMAGES) == set(plan.SYSTEMS) == set(plan.FAMILIES)
+    assert set(plan.IMAGES) == set(plan.SYSTEMS) == {*plan.FAMILIES, *plan.DEBIAN}
+
+
+def test_a_lab_of_debian_only_is_not_called_a_lookalike(tmp_path: Path) -> None:
+    assert source.decide(tmp_path / "none", ("debian12", "debian13")).kind == "debian"
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_image_is_built_only_if_a_node_needs_it(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Podman, "has_image", lambda _self, _image: False)
+    usual = Builder(paths, Podman(paths), "lookalike")
+    assert usual.missing() == ["el9", "ubuntu24.04", "repo"]
+    debian = Builder(paths, Podman(paths), "debian", ("debian13",))
+    assert debian.missing() == ["debian13", "repo", "debian13-archive"]
+    assert debian.folders()["debian13-archive"] == "/srv/debian13"

@@ -14,7 +14,7 @@ from devtools.lab.console import say, step
 from devtools.lab.errors import LabError
 from devtools.lab.locks import held
 from devtools.lab.paths import Paths
-from devtools.lab.plan import IMAGES
+from devtools.lab.plan import FAMILIES, IMAGES
 from devtools.lab.podman import Podman
 
 # Debian package -> a program it brings; only who starts machines needs them.
@@ -55,10 +55,10 @@ class VmBuilder(Builder):
             "vm/el/domains.cil",
         ]
         self.digests["vm"] = self._digest(recipe, self.digests["base"])
-        for family, stage in IMAGES.items():
+        for family in FAMILIES:
             inputs = ["vm/image.sh", "vm/root", f"vm/{family}"]
             self.digests[f"vm-{family}"] = self._digest(
-                inputs, self.digests["vm"], self.digests[stage], self.digests["repo"]
+                inputs, self.digests["vm"], self.digests[IMAGES[family]], self.digests["repo"]
             )
         self.digests["vm-repo"] = self._digest([], "mke2fs", self.digests["repo"])
 
@@ -69,7 +69,7 @@ class VmBuilder(Builder):
 
     def vm_missing(self) -> list[str]:
         """Return the stages whose result a machine needs and that are not there."""
-        stages = ["vm-repo", *(f"vm-{family}" for family in IMAGES)]
+        stages = ["vm-repo", *(f"vm-{family}" for family in FAMILIES)]
         return [stage for stage in stages if not self.folder(stage).is_dir()]
 
     def ensure_vm(self) -> None:
@@ -133,7 +133,7 @@ class VmBuilder(Builder):
 
     def _forget_disks(self) -> None:
         """Remove disks that later ones have replaced; a machine in use keeps its open file."""
-        for stage in ("vm-repo", *(f"vm-{family}" for family in IMAGES)):
+        for stage in ("vm-repo", *(f"vm-{family}" for family in FAMILIES)):
             found = sorted(
                 self.paths.cache.glob(f"{stage}-" + "[0-9a-f]" * 16),
                 key=lambda folder: folder.stat().st_mtime,

@@ -11,7 +11,6 @@ from devtools.lab.errors import LabError
 from devtools.lab.lifecycle import LOCK_SECONDS, open_podman
 from devtools.lab.locks import held
 from devtools.lab.paths import Paths
-from devtools.lab.plan import IMAGES
 from devtools.lab.vm import plan
 from devtools.lab.vm.build import VmBuilder
 from devtools.lab.vm.machine import Vm, free_port, wait_all
@@ -85,4 +84,4 @@ def down(paths: Paths, name: str) -> None:
 
 def disks(builder: VmBuilder) -> list[str]:
     """Return where the built disks lie."""
-    return [str(builder.folder(f"vm-{family}")) for family in IMAGES]
+    return [str(builder.folder(f"vm-{family}")) for family in plan.FAMILIES]
