@@ -173,10 +173,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
             "host": answer.host,
             "status": status,
         }
-        if status == "changed" and (what := list_changed_items(answer.task.action, answer.told)):
+        if status == "changed" and (what := list_changed_items(answer.task.action, answer.values)):
             event["what"] = what
         self.tell(event)
-        for one in answer.told.get("warnings") or []:
+        for one in answer.values.get("warnings") or []:
             text = str(getattr(one, "msg", None) or one)
             # the module find warns of a folder that does not exist, which is normal during undo
             if not re.match("Skipped '.*is not a directory", text):
@@ -188,25 +188,25 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
     def v2_runner_on_ok(self, result: Any) -> None:
         """Report that a host finished a task."""
         answer = CallbackResult(result)
-        self._answer(answer, "changed" if answer.told.get("changed") else "ok")
+        self._answer(answer, "changed" if answer.values.get("changed") else "ok")
         action = answer.task.action.rpartition(".")[2]
         role, name = split_task_name(answer.task)
         if action == asked.ACTION:
             self._all_answered(answer)
         elif action == RESULT_ACTION:
-            self.tell({"event": "result", "at": time.time(), "path": str(answer.told["path"])})
+            self.tell({"event": "result", "at": time.time(), "path": str(answer.values["path"])})
         elif (
             (action == SAYS or (action == ASSERTS and ITS_WORDS in answer.task.args))
-            and not answer.told.get("changed")
-            and answer.told.get("msg")
+            and not answer.values.get("changed")
+            and answer.values.get("msg")
             and (role, name) not in SHOWN_FROM_RESULT
         ):
-            self._said(answer.host, format_message_lines(answer.told["msg"]))
+            self._said(answer.host, format_message_lines(answer.values["msg"]))
 
     def _all_answered(self, answer: CallbackResult) -> None:
         """Report the other hosts of ask_nodes, which Ansible runs for one host only."""
-        asked.COUNT.add(get_task_id(answer.task), answer.host, answer.told)
-        for host, status in asked.read_host_statuses(answer.told).items():
+        asked.COUNT.add(get_task_id(answer.task), answer.host, answer.values)
+        for host, status in asked.read_host_statuses(answer.values).items():
             if host != answer.host:
                 self.tell({"event": "answer", "at": time.time(), "host": host, "status": status})
 
@@ -235,7 +235,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible ships no ty
                 "host": answer.host,
                 "task": name,
                 "role": role,
-                "message": format_failure_message(answer.told),
+                "message": format_failure_message(answer.values),
                 "caught": has_rescue(answer.task),
             }
         )

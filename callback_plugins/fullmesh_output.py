@@ -72,7 +72,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible ships no types
 
     def v2_on_file_diff(self, result: Any) -> None:
         """Show the changed lines of files, which Ansible colours one by one."""
-        values = CallbackResult(result).told
+        values = CallbackResult(result).values
         values.update(clean_values(values))
         with self.clean.styled_by_ansible():
             super().v2_on_file_diff(result)
@@ -80,7 +80,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible ships no types
     def v2_runner_on_ok(self, result: Any) -> None:
         """Show that a task finished on a host, or on all hosts at once."""
         answer = CallbackResult(result)
-        values, task, own = answer.told, answer.task, answer.host
+        values, task, own = answer.values, answer.task, answer.host
         asks = task.action.rpartition(".")[2] == asked.ACTION
         statuses = asked.read_host_statuses(values) if asks else {}
         if statuses.get(own) != "ignored":

@@ -97,13 +97,13 @@ def main() -> None:
     )
     want: ClusterPeersParams = module.params
     try:
-        told = update_peer_list(module, want, make_merged_runner(make_split_runner(module)))
+        result = update_peer_list(module, want, make_merged_runner(make_split_runner(module)))
     except (FirewallRefusedError, HostsError, PeerListError, UndoError, OSError, ValueError) as exc:
         module.fail_json(msg=str(exc))
-    for note in told["notes"]:
+    for note in result["notes"]:
         module.warn("[{code}] {text}".format(**note))
     # Ansible would send the arguments back: the whole list, once more for each node.
-    module.exit_json(invocation={}, **told)
+    module.exit_json(invocation={}, **result)
 
 
 if __name__ == "__main__":

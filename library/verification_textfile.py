@@ -191,8 +191,10 @@ def main() -> None:
     waits = module.params["wait"] > 0 and not module.check_mode
     found = wait_for_exporter(module, node) if waits else find_textfile_folder(module, node)[0]
     # before the distribution's comes, its folder is not there yet
-    told = found["own"] or found["program"] or writes
-    fault = found["fault"] or (node_exporter.check_textfile_folder(found["folder"]) if told else "")
+    written = found["own"] or found["program"] or writes
+    fault = found["fault"] or (
+        node_exporter.check_textfile_folder(found["folder"]) if written else ""
+    )
     if fault and not writes:
         module.fail_json(msg=fault)
     if fault:

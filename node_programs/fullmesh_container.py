@@ -160,8 +160,8 @@ def find_device_options(tool: str) -> list[str]:
 def build_container_env(own: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
     """Return the container's environment: the node's file, the caller's library settings, torchrun's variables."""
     env = merge_env(own, caller)
-    told = {name for name in caller if LIBRARIES.match(name) and name not in NODES_OWN}
-    found = {name: env[name] for name in sorted(told | set(own))}
+    passed = {name for name in caller if LIBRARIES.match(name) and name not in NODES_OWN}
+    found = {name: env[name] for name in sorted(passed | set(own))}
     found.update({name: found[of] for name, of in PET.items()})
     return found
 

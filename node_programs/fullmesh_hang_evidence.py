@@ -393,8 +393,8 @@ def find_kernel_events() -> list[KernelLine]:
             if not match or started - seconds > OLDEST:
                 continue
             at = now - int((started - seconds) * SECOND)
-            told = match.groupdict()
-            pid, name = parse_decimal(told.get("pid")) or 0, told.get("name", "")
+            fields = match.groupdict()
+            pid, name = parse_decimal(fields.get("pid")) or 0, fields.get("name", "")
             found.append({"kind": kind, "at_ns": at, "pid": pid, "name": name, "text": text[:300]})
     return found[-LINES:]
 

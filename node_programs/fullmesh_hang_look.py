@@ -154,13 +154,13 @@ class FoundRanks:
             account: [(pid, partial(read_process_role, pid)) for pid in ones]
             for account, ones in by_account.items()
         }
-        told, failed = hang_border.read_by_account(work, FIND_SECONDS)
+        answer, failed = hang_border.read_by_account(work, FIND_SECONDS)
         self.ranks: dict[str, dict[int, dict[str, str]]] = {}
         self.launchers: list[Launcher] = []
         self.left_out: dict[str, list[tuple[int, str]]] = {}
         for account, ones in by_account.items():
             bad = [(pid, failed[pid]) for pid in ones if pid in failed]
-            mine = {pid: told[pid] for pid in ones if pid in told}
+            mine = {pid: answer[pid] for pid in ones if pid in answer}
             for one in mine.values():
                 if one.launcher is not None:
                     self.launchers.append({**one.launcher, "account": account})

@@ -107,8 +107,8 @@ def find_failed_steps(python: str, env_file: str) -> list[Step] | None:
     errors, parts = "", []
     # without its variables, this interpreter can still tell why the other one does not start
     for command in ([python], [sys.executable, "-I"]):
-        _, output, told = run_command([*command, *words], STEP_SECONDS)
-        errors, parts = errors + told, output.split(mark)
+        _, output, stderr = run_command([*command, *words], STEP_SECONDS)
+        errors, parts = errors + stderr, output.split(mark)
         if len(parts) > 1:
             break
     else:

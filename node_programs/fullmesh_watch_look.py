@@ -132,29 +132,31 @@ def read_launch_environment(pid: int) -> dict[str, str]:
 
 def inspect_process(pid: int) -> WatchedProcess:
     """Describe one process: a rank, torchrun's agent, or another program."""
-    words, told = read_argv(pid), read_launch_environment(pid)
+    words, environment = read_argv(pid), read_launch_environment(pid)
     endpoint = find_option(words, ENDPOINT)
     static = not endpoint and bool(find_option(words, ADDRESS))
     if static:
         endpoint = "{}:{}".format(find_option(words, ADDRESS), find_option(words, PORT) or "29500")
     host, port = split_endpoint(endpoint) if endpoint else ("", 0)
-    nodes = find_option(words, NODES).partition(":")[0] or told.get("JAX_NUM_PROCESSES", "")
+    nodes = find_option(words, NODES).partition(":")[0] or environment.get("JAX_NUM_PROCESSES", "")
     # without its number a process was not started to be one of several
-    meet = told.get("JAX_COORDINATOR_ADDRESS", "") if told.get("JAX_PROCESS_ID") else ""
+    meet = (
+        environment.get("JAX_COORDINATOR_ADDRESS", "") if environment.get("JAX_PROCESS_ID") else ""
+    )
     return {
         "pid": pid,
-        "rank": parse_decimal(told.get("RANK"), MOST_RANKS),
-        "world": parse_decimal(told.get("WORLD_SIZE"), MOST_RANKS) or 0,
-        "master": told.get("MASTER_ADDR", ""),
-        "port": parse_decimal(told.get("MASTER_PORT", "29500"), LAST_PORT) or 0,
+        "rank": parse_decimal(environment.get("RANK"), MOST_RANKS),
+        "world": parse_decimal(environment.get("WORLD_SIZE"), MOST_RANKS) or 0,
+        "master": environment.get("MASTER_ADDR", ""),
+        "port": parse_decimal(environment.get("MASTER_PORT", "29500"), LAST_PORT) or 0,
         "agent": (host, port) if port else None,
         "coordinator": split_endpoint(meet) if meet else None,
         # with "1:4" the job continues with one
         "nnodes": parse_decimal(nodes, MOST_RANKS) or 0,
-        "groups": parse_decimal(told.get("GROUP_WORLD_SIZE"), MOST_RANKS) or 0,
+        "groups": parse_decimal(environment.get("GROUP_WORLD_SIZE"), MOST_RANKS) or 0,
         "static": static,  # ranks follow from the node's number, not from the order of arrival
         "command": " ".join(words)[:200],
-        "told": told,
+        "told": environment,
     }
 
 

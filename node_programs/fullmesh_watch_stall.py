@@ -80,14 +80,14 @@ class JobProgress:
 
     def judge(self, ranks: list[Rank]) -> EventKind | None:
         """Return ``stalled`` if the job has just been found hung, ``moving`` if it continues."""
-        told = [one for one in ranks if one["entries"]]
-        most = max(map(measure_stall, told), default=0.0)
+        reporting = [one for one in ranks if one["entries"]]
+        most = max(map(measure_stall, reporting), default=0.0)
         if self.stalled:
-            if told and most < self.limit:
+            if reporting and most < self.limit:
                 self.stalled, self.longest = False, max(self.longest, self.since)
                 return "moving"
             self.since = max(self.since, most)
-        elif told and most >= self.patience(told):
+        elif reporting and most >= self.patience(reporting):
             self.stalled, self.since = True, most
             return "stalled"
         return None
@@ -113,12 +113,12 @@ def sort_late_first(ranks: list[Rank]) -> list[Rank]:
 
 def describe_stall(ranks: list[Rank], in_words: Callable[[Rank], str]) -> str:
     """Describe a hung job and the state of its ranks on this node."""
-    told = [in_words(one) for one in sort_late_first(ranks)[:SHOWN]]
+    lines = [in_words(one) for one in sort_late_first(ranks)[:SHOWN]]
     rest = f"; and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else ""
     most = max(map(measure_stall, ranks), default=0.0)
     return (
         "[WA-109] no progress for {:.0f} s. Ranks here: {}{}. To find the rank that the others wait for, "
-        "run on the controller: ./fullmesh hang -i INVENTORY".format(most, "; ".join(told), rest)
+        "run on the controller: ./fullmesh hang -i INVENTORY".format(most, "; ".join(lines), rest)
     )
 
 
@@ -133,10 +133,10 @@ def read_process_ranks(pids: Iterable[int], host: str) -> NodeHang:
 class RankFollower:
     """Checks a job repeatedly in its own thread, because a hung rank may take seconds to fail."""
 
-    def __init__(self, limit: float, look: Callable[[], NodeHang]) -> None:
+    def __init__(self, limit: float, observe: Callable[[], NodeHang]) -> None:
         """Save the settings. Nothing is read before `run`."""
         self.progress = JobProgress(limit)
-        self.look = look
+        self.look = observe
         self.ended = False
         self.failed = False  # whether the last check failed, which was reported
 

@@ -83,16 +83,16 @@ def run_as_account(owner: pwd.struct_passwd, work: Callable[[], Any]) -> Any:
         raw = source.read(LARGEST + 1)
     os.waitpid(child, 0)
     try:
-        told = parse_foreign_json(raw, most_bytes=LARGEST)
+        answer = parse_foreign_json(raw, most_bytes=LARGEST)
     except ValueError:
-        told = None
-    told = told if isinstance(told, dict) else {}
-    if "refused" in told:
-        raise AccountError(told["refused"])
-    if "value" not in told:
-        why = told.get("failed", "it ended without an answer")
+        answer = None
+    answer = answer if isinstance(answer, dict) else {}
+    if "refused" in answer:
+        raise AccountError(answer["refused"])
+    if "value" not in answer:
+        why = answer.get("failed", "it ended without an answer")
         raise OSError(f"as {owner.pw_name}: {why}")
-    return told["value"]
+    return answer["value"]
 
 
 # --- folders that accounts own ------------------------------------------------------------------
@@ -238,7 +238,7 @@ def act_in_open_folder(work: Callable[[str], Any], here: str, folder: str) -> An
         return work(here)
     except OSError as error:
         for name in ("filename", "filename2"):
-            told = getattr(error, name)
-            if isinstance(told, str) and told.startswith(here):
-                setattr(error, name, folder + told[len(here) :])
+            named = getattr(error, name)
+            if isinstance(named, str) and named.startswith(here):
+                setattr(error, name, folder + named[len(here) :])
         raise

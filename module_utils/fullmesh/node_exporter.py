@@ -191,9 +191,9 @@ def choose_textfile_folder(
     if not ours:
         return {"own": False, "program": "", "folder": usual, "fault": ""}
     first = ours[0]
-    told = first["folders"] + first["elsewhere"]
+    folders = first["folders"] + first["elsewhere"]
     return make_textfile_target(
-        False, first, first["folders"][:1] if told else [reads(first["program"])]
+        False, first, first["folders"][:1] if folders else [reads(first["program"])]
     )
 
 

@@ -149,7 +149,7 @@ def update_peer_list(
         )
     node = NodeSystem("/", lambda command: (*run(command), ""))
     remember_role_states(node, check)
-    told: ClusterPeersResult = {
+    result: ClusterPeersResult = {
         "changed": False,
         "joined": [],
         "armed": False,
@@ -158,9 +158,9 @@ def update_peer_list(
         "diff": [],
     }
     for asked in own["firewall"]:
-        told = open_firewall_to_peers(asked, want["token"], check, run)
+        result = open_firewall_to_peers(asked, want["token"], check, run)
     known = held.get("members", {}).get("nodes", [])
-    told["joined"] = [name for name in shared["members"]["nodes"] if name not in known]
+    result["joined"] = [name for name in shared["members"]["nodes"] if name not in known]
     owned = held["owned"]["files"]
     if name_resolution.HOSTS in owned:
         names = name_resolution.configure_hosts_file(
@@ -172,19 +172,19 @@ def update_peer_list(
             check,
         )
         if names["changed"]:
-            told["paths"].append(name_resolution.HOSTS)
-            told["diff"].append(names["diff"])
+            result["paths"].append(name_resolution.HOSTS)
+            result["diff"].append(names["diff"])
     steps = plan_file_changes(list_peer_files(owned, shared["files"], own), [])
     if not check:
         apply_file_changes(module, [], steps)
-    told["paths"] += [step["path"] for step in steps]
-    told["diff"] += [diff_file_change(step) for step in steps]
-    told["changed"] = told["changed"] or bool(told["paths"])
+    result["paths"] += [step["path"] for step in steps]
+    result["diff"] += [diff_file_change(step) for step in steps]
+    result["changed"] = result["changed"] or bool(result["paths"])
     if not check:
         for role in ROLES:
             record_written_files(node, role, check)
-        ours = {*told["paths"], *want["also"]}
+        ours = {*result["paths"], *want["also"]}
         written = [path for path in owned if path in ours or "/firewalld/" in path]
         now = manifest.observe_owned(held["owned"])
         manifest.write_manifest(manifest.merge_peer_update(held, now, written, shared["members"]))
-    return told
+    return result

@@ -210,8 +210,12 @@ def archive(
     listed = [entry("."), *map(entry, [*folders([*files, *linked]), *linked])]
     listed += [entry(name, files[name]) for name in sorted(files)]
     index = json.dumps({"files": listed, "format": 1}, indent=1).encode()
-    told = {"collection_info": info, "file_manifest_file": entry("FILES.json", index), "format": 1}
-    manifest = json.dumps(told, indent=1).encode()
+    document = {
+        "collection_info": info,
+        "file_manifest_file": entry("FILES.json", index),
+        "format": 1,
+    }
+    manifest = json.dumps(document, indent=1).encode()
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name in folders([*files, *linked]):

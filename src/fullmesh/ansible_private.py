@@ -27,7 +27,7 @@ class CallbackResult:
         public = hasattr(result, "task")
         self.result = result
         self.task: Any = result.task if public else result._task
-        self.told: Any = result.result if public else result._result
+        self.values: Any = result.result if public else result._result
         self.host = get_result_host(result)
 
     def ignores_unreachable(self) -> bool:

@@ -84,11 +84,11 @@ class StatusReport(ClusterState):
 
 
 def judge_cluster_state(
-    plan: ClusterPlan, hostvars: Any, hosts: Sequence[str], look: preflight.PreflightInput
+    plan: ClusterPlan, hostvars: Any, hosts: Sequence[str], given: preflight.PreflightInput
 ) -> ClusterState:
     """Compare the answers of *hosts* with their manifests and with the plan."""
-    observed, _ = preflight.collect_node_facts(hostvars, hosts, look.get("asked", {}))
-    verdict = preflight.judge_preflight(plan, hostvars, hosts, look)
+    observed, _ = preflight.collect_node_facts(hostvars, hosts, given.get("asked", {}))
+    verdict = preflight.judge_preflight(plan, hostvars, hosts, given)
     groups = {host: group for group, held in verdict["parted"].items() for host in held}
     nodes: dict[str, NodeState] = {}
     for host in hosts:
@@ -197,13 +197,13 @@ def _list_node_remarks(node: NodeState) -> list[str]:
 def _describe_jobs(report: StatusReport) -> str:
     if report["jobs"] is None:
         return "unknown (no answer)"
-    told = [
+    lines = [
         f"{job['name']}{' of ' + job['account'] if job['account'] else ''}"
         f" ({job['ranks']} ranks on {', '.join(job['nodes'])})"
         for job in report["jobs"]
     ]
-    told += [f"unknown on {name} ({why})" for name, why in report["unasked"].items()]
-    return "; ".join(told) or "none"
+    lines += [f"unknown on {name} ({why})" for name, why in report["unasked"].items()]
+    return "; ".join(lines) or "none"
 
 
 def _describe_last_run(last: LastRun | None) -> str:

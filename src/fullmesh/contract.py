@@ -151,19 +151,19 @@ def convert_value(kind: type[T], value: object) -> T:
 STEPS = get_type_hints(StepsSaid)
 
 
-def collect_step_data(told: RankReport) -> dict[str, Any]:
+def collect_step_data(report: RankReport) -> dict[str, Any]:
     """Map each step of a rank to its raw data, if the step succeeded or reported its data before it ended."""
-    said = [one for one in told["events"] if one["state"] in ("begin", "ok") and "data" in one]
+    said = [one for one in report["events"] if one["state"] in ("begin", "ok") and "data" in one]
     return {one["step"]: one["data"] for one in said}
 
 
-def convert_rank_steps(told: RankReport) -> StepsSaid:
+def convert_rank_steps(report: RankReport) -> StepsSaid:
     """Convert the data of each step of a rank. Steps that failed or returned malformed data are left out.
 
     Malformed data is reported once, when answers are read (VC-307), so rules need not check it.
     """
     whole = {}
-    for step, data in collect_step_data(told).items():
+    for step, data in collect_step_data(report).items():
         with contextlib.suppress(KeyError, msgspec.ValidationError):
             whole[step] = msgspec.convert(data, STEPS[step])
     return cast("StepsSaid", whole)
@@ -175,9 +175,9 @@ def validate_rank_steps(found: CollectedRanks) -> None:
     Raises:
         ContractError: a step is unknown, or its data does not match its type.
     """
-    for rank, told in found["ranks"].items():
+    for rank, report in found["ranks"].items():
         try:
-            convert_value(StepsSaid, collect_step_data(told))
+            convert_value(StepsSaid, collect_step_data(report))
         except ContractError as error:
             paths = {f"$.ranks.{rank}{path[1:]}": what for path, what in error.paths.items()}
             raise ContractError(paths) from error

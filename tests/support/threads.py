@@ -147,11 +147,6 @@ def read() -> list[Thread]:
     ]
 
 
-def read_healthy() -> dict[str, list[str]]:
-    """The logs of jobs that worked: name -> lines."""
-    return {row["name"]: row["lines"] for row in yaml.safe_load(HEALTHY.read_text("utf-8"))}
-
-
 def find_heads(lines: Sequence[str]) -> list[LogFinding]:
     """Ask explain-log about a log."""
     tally = Tally(ExplainOptions())

@@ -85,7 +85,7 @@ def make_result(host: Any, task: Any, told: dict[str, Any]) -> Any:
 def test_a_callback_reads_results_tasks_and_plays(world: SimpleNamespace) -> None:
     host = world.inventory.get_host("a")
     found = ansible_private.CallbackResult(make_result(host, world.task, {"msg": "x"}))
-    assert (found.task, found.told["msg"], found.host) == (world.task, "x", "a")
+    assert (found.task, found.values["msg"], found.host) == (world.task, "x", "a")
     assert found.ignores_unreachable()
     ids = {ansible_private.get_task_id(one) for one in (world.task, world.role_task)}
     assert len(ids - {"", "None"}) == 2

@@ -72,7 +72,7 @@ def test_warning_about_a_missing_folder_is_left_out(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(callback, "tell", shown.append)
     missing = "Skipped '/opt/x' path due to this access issue: '/opt/x' is not a directory\n"
     answer = SimpleNamespace(
-        host="a", told={"warnings": [missing, "low disk"]}, task=SimpleNamespace(action="find")
+        host="a", values={"warnings": [missing, "low disk"]}, task=SimpleNamespace(action="find")
     )
     callback._answer(answer, "ok")
     assert [one["text"] for one in shown if one["event"] == "said"] == ["low disk"]

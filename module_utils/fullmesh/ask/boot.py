@@ -152,14 +152,14 @@ def compile_program(source: Program) -> bytes:
     )
 
 
-def receive_program(question: NodeQuestion, given: BinaryIO, told: BinaryIO) -> Program:
+def receive_program(question: NodeQuestion, given: BinaryIO, output: BinaryIO) -> Program:
     """Request the program's source: zlib of JSON, module -> [whether it is a package, text].
 
     Raises:
         ValueError: other data came.
     """
-    told.write(f"{question['mark']} program\n".encode())
-    told.flush()
+    output.write(f"{question['mark']} program\n".encode())
+    output.flush()
     first = given.read(1)
     while first == b"\n":  # a sign of life from the controller
         first = given.read(1)
@@ -198,7 +198,7 @@ def watch_controller(question: NodeQuestion, answered: list[float]) -> None:
 
 
 def answer_question(
-    question: NodeQuestion, given: BinaryIO, told: BinaryIO, answered: list[float]
+    question: NodeQuestion, given: BinaryIO, output: BinaryIO, answered: list[float]
 ) -> NodeAnswer:
     """Find the program, call its function."""
     said: NodeAnswer = {"python": sys.executable}
@@ -207,7 +207,7 @@ def answer_question(
         if code:
             program: Program = marshal.loads(code)  # noqa: S302 (of a checked file in root's folder)
         else:
-            program = receive_program(question, given, told)
+            program = receive_program(question, given, output)
             # a program that is not kept compiles only the modules that it imports
             unkept = cache_program(question, program)
             if unkept:
@@ -225,17 +225,17 @@ def answer_question(
 
 def main() -> None:
     """Read the question, print the answer."""
-    given, told = sys.stdin.buffer, sys.stdout.buffer
+    given, output = sys.stdin.buffer, sys.stdout.buffer
     question: NodeQuestion = json.loads(given.readline())
     signal.alarm(question["seconds"])
     # the program's own output is not part of the answer
     sys.stdout = sys.stderr
     answered: list[float] = []
-    said = answer_question(question, given, told, answered)
+    said = answer_question(question, given, output, answered)
     data = json.dumps(said).encode()
     answered.append(time.monotonic())
-    told.write("{} answer {}\n".format(question["mark"], len(data)).encode() + data)
-    told.flush()
+    output.write("{} answer {}\n".format(question["mark"], len(data)).encode() + data)
+    output.flush()
     if question["hold"] and "result" in said:
         signal.alarm(0)
         sys.modules[question["module"]].hold_lease(**question["given"])

@@ -128,15 +128,17 @@ def describe_busy_node(root: str = "", ask: Runner = run_command) -> list[str]:
 
 
 def wait_until_idle(
-    seconds: float, look: Callable[[], Sequence[str]], pause: Callable[[float], None] = time.sleep
+    seconds: float,
+    observe: Callable[[], Sequence[str]],
+    pause: Callable[[float], None] = time.sleep,
 ) -> tuple[list[str], float]:
-    """Wait until *look* has found nothing for a while. Returns (the rest, seconds waited)."""
+    """Wait until *observe* has found nothing for a while. Returns (the rest, seconds waited)."""
     begun, calm = time.monotonic(), 0
-    found = list(look())
+    found = list(observe())
     while time.monotonic() - begun < seconds:
         calm = 0 if found else calm + 1
         if calm >= CALM_POLLS:
             return [], time.monotonic() - begun
         pause(POLL_SECONDS)
-        found = list(look())
+        found = list(observe())
     return found, time.monotonic() - begun

@@ -116,9 +116,9 @@ def observe_smi() -> SmiDetails:
     found: SmiDetails = {"driver": "", "cuda": "", "cards": [], "processes": [], "failed": failed}
     if code == 0:
         try:
-            told = nvidia_smi.parse_smi(text)
-            found["driver"], found["cuda"] = told["driver"], told["cuda"]
-            found["cards"], found["processes"] = told["cards"], told["processes"]
+            report = nvidia_smi.parse_smi(text)
+            found["driver"], found["cuda"] = report["driver"], report["cuda"]
+            found["cards"], found["processes"] = report["cards"], report["processes"]
         except ForeignTextError:
             found["failed"] = True
     if found["cards"]:

@@ -301,10 +301,10 @@ def fingerprint_zones(names: list[str], run: Runner, root: str = "") -> dict[str
         fallback.update(parse_zones(run(["firewall-cmd", word])[1]))
     result = {}
     for name in names:
-        told = {one: fallback[one] for one in list_own_names(name) if one in fallback}
-        for one in told.values():
+        zones = {one: fallback[one] for one in list_own_names(name) if one in fallback}
+        for one in zones.values():
             one.pop("interfaces", None)  # not Fullmesh's, and NetworkManager moves them
-        rules = render_own_rules(table, name) if table else [json.dumps(told, sort_keys=True)]
+        rules = render_own_rules(table, name) if table else [json.dumps(zones, sort_keys=True)]
         pair = {"permanent": read_permanent_text(name, root), "runtime": "\n".join(rules)}
         result[name] = {kind: hashlib.sha256(pair[kind].encode()).hexdigest() for kind in pair}
     return result

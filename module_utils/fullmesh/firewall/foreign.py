@@ -147,10 +147,12 @@ def check_foreign_rules(
     found: list[FoundPeerBlocker] = []
     for tool, ruleset_ in [("nft", rules), *(("iptables-legacy", one) for one in old)]:
         for question_ in asked:
-            told: list[FoundPeerBlocker] = [
+            blockers: list[FoundPeerBlocker] = [
                 {**one, "tool": tool} for one in blocking.find_peer_blockers(ruleset_, question_)
             ]
-            found += [one for one in told if not any(is_same_rule(one, other) for other in found)]
+            found += [
+                one for one in blockers if not any(is_same_rule(one, other) for other in found)
+            ]
     add_rule_lines(run, found)
     return blockers_to_faults(found, unread)
 

@@ -49,9 +49,9 @@ class FirewallServices:
         if rc == 0:
             return
         denials = firewall_denials.list_denials("firewalld", self.run, self.begun, self.root)
-        look = "See `journalctl -u firewalld`."
+        check = "See `journalctl -u firewalld`."
         if denials:
-            look = (
+            check = (
                 "SELinux blocks it: {}. Fix: label its files (`restorecon -Rv /etc/firewalld /usr/lib/firewalld`) "
                 "or fix the policy. Check: `ausearch -m avc -ts recent`.".format(
                     "; ".join(denials[:3])
@@ -60,7 +60,7 @@ class FirewallServices:
         said = "[{}] {}: `{}` says {!r}. {}{}"
         back = "Fullmesh restored the earlier state. " if self.rollback.armed else ""
         raise FirewallRefusedError(
-            said.format(code, sentence, " ".join(command), out.strip(SPACE), back, look)
+            said.format(code, sentence, " ".join(command), out.strip(SPACE), back, check)
         )
 
     @contextlib.contextmanager

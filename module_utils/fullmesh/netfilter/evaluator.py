@@ -245,15 +245,15 @@ class PacketWalk:
         packet = self.packet
         if packet.family == ARP and field.get("key") in ("l4proto", "nfproto"):
             return NEVER
-        told = {
+        values = {
             "l4proto": packet.protocol,
             "nfproto": "ipv" + packet.family,
             "protocol": format_nft_family(packet),
             "pkttype": "host",
         }
         side = "o" if packet.outgoing else "i"
-        told[side + "ifname"] = told[side + "if"] = packet.interface
-        return told.get(str(field.get("key"))) or UNKNOWN
+        values[side + "ifname"] = values[side + "if"] = packet.interface
+        return values.get(str(field.get("key"))) or UNKNOWN
 
     def payload(self, field: Json) -> Any:
         """Return the value of a header field."""
@@ -264,9 +264,9 @@ class PacketWalk:
         if protocol in ("ip", "ip6"):
             if protocol != format_nft_family(packet):
                 return NEVER
-            told = {"saddr": packet.saddr, "daddr": packet.daddr}
-            told.update(protocol=packet.protocol, nexthdr=packet.protocol)
-            return told.get(name) or UNKNOWN
+            values = {"saddr": packet.saddr, "daddr": packet.daddr}
+            values.update(protocol=packet.protocol, nexthdr=packet.protocol)
+            return values.get(name) or UNKNOWN
         if protocol not in ("th", "tcp", "udp"):
             return NEVER if protocol in ("icmp", "icmpv6", "sctp", "dccp", "esp", "ah") else UNKNOWN
         if packet.family == ARP or protocol not in ("th", packet.protocol):
@@ -277,8 +277,8 @@ class PacketWalk:
     def conntrack(self, field: Json) -> Any:
         """Return the packet's value of a connection tracking field."""
         direction = "original" if self.packet.state == "new" else "reply"
-        told = {"state": self.packet.state, "direction": direction, "status": "confirmed"}
-        return told.get(str(field.get("key")), UNKNOWN)
+        values = {"state": self.packet.state, "direction": direction, "status": "confirmed"}
+        return values.get(str(field.get("key")), UNKNOWN)
 
     def fib(self, field: Json) -> Any:
         """Return the type of the target address: incoming packets are for this node, outgoing ones for another."""

@@ -220,8 +220,8 @@ def has_xt(ruleset: Ruleset) -> bool:
 
 def fill_xt_rules(ruleset: Ruleset, family: str, text: str) -> None:
     """Replace rules that libnftables cannot express by those of ``iptables-nft-save``, rule by rule."""
-    told = parse_iptables_save(text, family)
-    for key, chain in told["chains"].items():
+    expressed = parse_iptables_save(text, family)
+    for key, chain in expressed["chains"].items():
         mine = ruleset["chains"].get(key)
         if mine is not None and len(mine["rules"]) == len(chain["rules"]):
             for rule, other in zip(mine["rules"], chain["rules"]):

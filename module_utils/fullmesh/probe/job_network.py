@@ -43,11 +43,11 @@ def is_multi_node_job(environment: bytes) -> bool:
     if not is_rank_environment(environment):
         return False
     words = (one.partition(b"=") for one in environment.split(b"\0"))
-    told = {name: value.decode("utf-8", "replace") for name, _, value in words}
-    world = parse_decimal(told.get(b"WORLD_SIZE", ""))
-    here = parse_decimal(told.get(b"LOCAL_WORLD_SIZE", "1"))
+    values = {name: value.decode("utf-8", "replace") for name, _, value in words}
+    world = parse_decimal(values.get(b"WORLD_SIZE", ""))
+    here = parse_decimal(values.get(b"LOCAL_WORLD_SIZE", "1"))
     alone = world is None or (here is not None and world <= here)
-    return not alone and not told[b"MASTER_ADDR"].startswith(LOOPBACKS)
+    return not alone and not values[b"MASTER_ADDR"].startswith(LOOPBACKS)
 
 
 def find_ranks_by_namespace() -> dict[str, int]:

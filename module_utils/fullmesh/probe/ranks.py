@@ -424,15 +424,15 @@ def wait_for_ranks(run: str, base: str, seconds: float, attached: bool) -> None:
         seconds: how long to wait.
         attached: the controller listens (ask/boot.py): send signs of life, and stop when it asks.
     """
-    begun = told = time.monotonic()
+    begun = reported = time.monotonic()
     if attached:
         signal.signal(signal.SIGUSR1, lambda *_: stop_ranks(run, base))
     while not os.path.exists(locate_run_file(run, base, "ended.json")):
         now = time.monotonic()
         if now > begun + seconds or is_unlocked(locate_run_file(run, base, SUPERVISED)):
             return
-        if attached and now > told + SIGN_SECONDS:
-            told = now
+        if attached and now > reported + SIGN_SECONDS:
+            reported = now
             os.write(1, b"\n")
         time.sleep(0.1)
 

@@ -192,9 +192,9 @@ def trace_targets(
     Raises:
         OSError: tracing is not possible here.
     """
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as output:
         begun = time.monotonic()
-        running = start_trace(ends, told)
+        running = start_trace(ends, output)
         try:
             time.sleep(max(0.0, TOGETHER_SECONDS - (time.monotonic() - begun)))
             # one round is enough: a packet without an answer is sent again after a second
@@ -204,8 +204,8 @@ def trace_targets(
             time.sleep(max(0.1, rest))
         finally:
             stop_trace(running)
-        told.seek(0)
-        return parse_trace(told.read(MOST_TEXT).decode("utf-8", "replace"))
+        output.seek(0)
+        return parse_trace(output.read(MOST_TEXT).decode("utf-8", "replace"))
 
 
 def trace_rules(**want: Any) -> LadderTraceResult:

@@ -7,7 +7,7 @@ Parts that could not be observed are missing and listed in ``unknown``.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 from .gpu import FabricManager, GpuCard, PciGpu
 from .next_boot import NextBoot
@@ -477,7 +477,7 @@ class JobUnit(JobUnitBase, total=False):
 
 NO_LOGIN = "the shell of the account refuses logins"
 NO_HOME = "the home folder of the account does not exist"
-START_STEPS = (
+StepKind = Literal[
     "use",
     "preload",
     "load",
@@ -493,7 +493,8 @@ START_STEPS = (
     "launch",
     "limit",
     "import",
-)
+]
+START_STEPS = get_args(StepKind)
 
 
 class StartStep(TypedDict):
@@ -512,23 +513,7 @@ class StartStep(TypedDict):
         source: the file and line that cause it, "" if unknown.
     """
 
-    step: Literal[
-        "use",
-        "preload",
-        "load",
-        "value",
-        "source",
-        "write",
-        "cache",
-        "resolve",
-        "bind",
-        "path",
-        "python",
-        "login",
-        "launch",
-        "limit",
-        "import",
-    ]
+    step: StepKind
     subject: str
     error: str
     source: str

@@ -240,8 +240,12 @@ def survey_gpus() -> tuple[GpuSurvey, str]:
         )
     if code == 0 and text:
         # the jobs themselves report their GPUs
-        told = nvidia_smi.parse_smi(text)
-        seen["driver"], seen["cuda"], seen["cards"] = told["driver"], told["cuda"], told["cards"]
+        report = nvidia_smi.parse_smi(text)
+        seen["driver"], seen["cuda"], seen["cards"] = (
+            report["driver"],
+            report["cuda"],
+            report["cards"],
+        )
         seen["present"] = True
         add_nvlinks(seen["cards"])
         if seen["pci"] and (seen["switches"] or any(card.get("fabric") for card in seen["cards"])):

@@ -154,10 +154,10 @@ def read_program_answer(text: bytes) -> dict[str, Any] | None:
     return said if isinstance(said, dict) else None
 
 
-def read_steps(told: object) -> list[StartStep]:
+def read_steps(answer: object) -> list[StartStep]:
     """Return the program's steps, without any that is malformed."""
     found: list[StartStep] = []
-    for one in told if isinstance(told, list) else []:
+    for one in answer if isinstance(answer, list) else []:
         if isinstance(one, dict) and one.get("step") in START_STEPS and len(found) < STEPS_MOST:
             subject, error, source = (
                 clean_text(one.get(key, "")) for key in ("subject", "error", "source")
@@ -168,9 +168,9 @@ def read_steps(told: object) -> list[StartStep]:
     return found
 
 
-def read_values(told: object, more: tuple[str, ...] = ()) -> dict[str, str]:
+def read_values(answer: object, more: tuple[str, ...] = ()) -> dict[str, str]:
     """Return texts about variables that matter to a job, and those about *more* variables."""
-    held = told if isinstance(told, dict) else {}
+    held = answer if isinstance(answer, dict) else {}
     return {
         name: job.redact_value(clean_text(value))
         for name, value in list(held.items())[:1000]

@@ -107,10 +107,10 @@ def read_kernel_range() -> PortRange:
 
 def collect_lookups(todo: Todo) -> ParallelLookups:
     """Query name servers, and log in as the account of jobs."""
-    look = SurveyCollector()
-    look.begin(todo, names.NAME_SECONDS)
-    look.end()
-    return cast("ParallelLookups", {**look.found, "unknown": look.unknown})
+    collector = SurveyCollector()
+    collector.begin(todo, names.NAME_SECONDS)
+    collector.end()
+    return cast("ParallelLookups", {**collector.found, "unknown": collector.unknown})
 
 
 def begin_survey(
@@ -124,13 +124,16 @@ def begin_survey(
     """
     own = want["address"]
     peers = [host["address"] for host in want["hosts"] if host["address"] != own]
-    look = SurveyCollector()
+    collector = SurveyCollector()
     if os.geteuid() != 0:
-        look.miss("processes of others, their ports and environments", "not root")
-        look.miss("handshakes on the wire", "not root")
-    look.ask("environment", job.survey_environment, None)
+        collector.miss("processes of others, their ports and environments", "not root")
+        collector.miss("handshakes on the wire", "not root")
+    collector.ask("environment", job.survey_environment, None)
     master = (
-        look.found.get("environment", {}).get("values", {}).get("MASTER_ADDR", {}).get("value", "")
+        collector.found.get("environment", {})
+        .get("values", {})
+        .get("MASTER_ADDR", {})
+        .get("value", "")
     )
     asked = names.list_lookups(peers, master)
     if want["as_job"]:
@@ -138,7 +141,7 @@ def begin_survey(
     if beside:  # this and the namespaces fork, so before there are threads
         beside(lambda: collect_lookups(asked))
         asked = []
-    look.ask("namespaces", net.survey_namespaces, [])
+    collector.ask("namespaces", net.survey_namespaces, [])
     addresses = net.read_interface_addresses()
     card = net.find_interface_of(own, addresses)
     todo: Todo = [
@@ -163,33 +166,33 @@ def begin_survey(
     if os.geteuid() == 0 and ":" not in own:
         # waits 0.3 s for answers, so it starts first
         todo.insert(0, ("duplicates", lambda: net.find_duplicate_addresses(card, own), []))
-    look.begin(todo, names.NAME_SECONDS)
-    return look
+    collector.begin(todo, names.NAME_SECONDS)
+    return collector
 
 
-def end_survey(look: SurveyCollector, want: LadderNodeParams) -> Seen:
+def end_survey(collector: SurveyCollector, want: LadderNodeParams) -> Seen:
     """Collect the rest, wait for the started observations, and return everything.
 
     Args:
-        look: the collector of `begin_survey`.
+        collector: the collector of `begin_survey`.
         want: as above.
     """
-    look.ask("sysctls", net.survey_sysctls, {})
-    look.ask("changed_sysctls", lambda: net.survey_changed_sysctls(MANIFEST), {})
-    look.ask("identity", identity.survey_identity, None)
-    look.ask("limits", job.survey_limits, {})
-    look.ask("clock", job.survey_clock, None)
-    look.ask("rdma", job.survey_rdma, [])
-    look.ask("legacy_tables", filters.survey_legacy_tables, [])
-    look.end()
+    collector.ask("sysctls", net.survey_sysctls, {})
+    collector.ask("changed_sysctls", lambda: net.survey_changed_sysctls(MANIFEST), {})
+    collector.ask("identity", identity.survey_identity, None)
+    collector.ask("limits", job.survey_limits, {})
+    collector.ask("clock", job.survey_clock, None)
+    collector.ask("rdma", job.survey_rdma, [])
+    collector.ask("legacy_tables", filters.survey_legacy_tables, [])
+    collector.end()
     span = choose_port_range(want)
-    look.found.update(
+    collector.found.update(
         root=os.geteuid() == 0,
         range=[span.first, span.last],
         shm=job.measure_disk_space("/dev/shm"),  # noqa: S108 (only its size is read)
         disk=job.measure_disk_space("/"),
         manifest=os.path.exists(MANIFEST),
-        unknown=look.unknown,
-        seconds=round(time.monotonic() - look.begun, 3),
+        unknown=collector.unknown,
+        seconds=round(time.monotonic() - collector.begun, 3),
     )
-    return cast("Seen", look.found)
+    return cast("Seen", collector.found)

@@ -89,9 +89,9 @@ def list_ssh_clients(environ: Environ, pid: int, proc: str = "/proc") -> list[st
 
     SSH_CONNECTION has the origin of the login. The sockets of the parent sshd processes show the present client.
     """
-    told = list_ssh_connections(environ, pid, proc)
-    ports = {int(words[3]) for words in told} | set(list_sshd_ports(proc))
-    found = [words[0] for words in told]
+    clients = list_ssh_connections(environ, pid, proc)
+    ports = {int(words[3]) for words in clients} | set(list_sshd_ports(proc))
+    found = [words[0] for words in clients]
     remote = map_established_sockets(proc)
     for one in list_ancestors(pid, proc):
         if read_text_or_empty(f"{proc}/{one}/comm").strip(SPACE) in SSHD:
@@ -105,8 +105,8 @@ def list_ssh_clients(environ: Environ, pid: int, proc: str = "/proc") -> list[st
 
 def list_ssh_ports(environ: Environ, pid: int, proc: str = "/proc") -> list[int]:
     """Return the ports of ssh: those that sshd listens on, and the one of this session."""
-    told = list_ssh_connections(environ, pid, proc)
-    return sorted({int(words[3]) for words in told} | set(list_sshd_ports(proc)))
+    clients = list_ssh_connections(environ, pid, proc)
+    return sorted({int(words[3]) for words in clients} | set(list_sshd_ports(proc)))
 
 
 def normalize_address(text: str) -> str:

@@ -115,9 +115,11 @@ def read_broken_seconds(result: TaskResult) -> float | None:
     return float(seconds) if isinstance(seconds, (int, float)) else None
 
 
-def describe_failed_hosts(told: Mapping[str, TaskResult]) -> list[str]:
+def describe_failed_hosts(results: Mapping[str, TaskResult]) -> list[str]:
     """Return one line for each host without a usable answer."""
-    bad = {host: one for host, one in told.items() if one.get("failed") or one.get("unreachable")}
+    bad = {
+        host: one for host, one in results.items() if one.get("failed") or one.get("unreachable")
+    }
     return [
         f"{host}: {one.get('msg') or 'it failed without a message'}" for host, one in bad.items()
     ]

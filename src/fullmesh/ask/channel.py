@@ -49,7 +49,7 @@ class Channel(Protocol):
     """A running command with its stdin, stdout, stderr and exit status."""
 
     given: asyncio.StreamWriter
-    told: asyncio.StreamReader
+    reader: asyncio.StreamReader
     errors: BinaryIO
 
     async def ended(self) -> int:
@@ -65,7 +65,7 @@ class ReusedChannel:
     """A command over a kept connection."""
 
     given: asyncio.StreamWriter
-    told: asyncio.StreamReader
+    reader: asyncio.StreamReader
     errors: BinaryIO
     control: mux.ControlSocket
 
@@ -79,7 +79,7 @@ class NewChannel:
     """A command over a connection that ssh makes."""
 
     given: asyncio.StreamWriter
-    told: asyncio.StreamReader
+    reader: asyncio.StreamReader
     errors: BinaryIO
     process: asyncio.subprocess.Process
 
@@ -132,14 +132,14 @@ async def open_reused_channel(control_path: Path, command: str) -> AsyncIterator
             given = await open_pipe_writer(our_in)
             stack.callback(given.close)
             our_out, their_out = os.pipe2(os.O_CLOEXEC)
-            told, transport = await open_pipe_reader(our_out)
+            reader, transport = await open_pipe_reader(our_out)
             stack.callback(transport.close)
             try:
                 await control.open(command, (their_in, their_out, errors.fileno()))
             finally:
                 os.close(their_in)
                 os.close(their_out)
-            yield ReusedChannel(given, told, errors, control)
+            yield ReusedChannel(given, reader, errors, control)
 
 
 @contextlib.asynccontextmanager
@@ -163,11 +163,11 @@ async def open_new_channel(way: ConnectionSpec) -> AsyncIterator[Channel]:
         )
         with contextlib.closing(transport):
             process = asyncio.subprocess.Process(transport, protocol, loop)
-            given, told = process.stdin, process.stdout
-            if given is None or told is None:
+            given, reader = process.stdin, process.stdout
+            if given is None or reader is None:
                 raise OSError("ssh was started without pipes")
             try:
-                yield NewChannel(given, told, errors, process)
+                yield NewChannel(given, reader, errors, process)
             finally:
                 given.close()
                 if process.returncode is None:

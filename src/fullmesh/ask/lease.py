@@ -62,7 +62,7 @@ class HeldSessions:
 
     async def wait_for_end(self, pipe: int, there: Channel) -> None:
         """Wait until a session has ended."""
-        while await there.told.read(BUFFER):
+        while await there.reader.read(BUFFER):
             pass
         with self.lock:
             self.pipes.discard(pipe)
@@ -177,11 +177,11 @@ async def query_and_hold_nodes(
     pipe_in, pipe_out = cast("Any", holder.stdin), cast("Any", holder.stdout)
     with contextlib.closing(pipe_in):
         await asyncio.to_thread(pipe_in.write, json.dumps(given).encode())
-    told, transport = await open_pipe_reader(os.dup(pipe_out.fileno()), LONGEST_LINE)
+    reader, transport = await open_pipe_reader(os.dup(pipe_out.fileno()), LONGEST_LINE)
     pipe_out.close()
     found: dict[str, Outcome] = {}
     with contextlib.closing(transport):
-        while line := await told.readline():
+        while line := await reader.readline():
             host, outcome = parse_outcome(line)
             found[host] = outcome
             tell(host, outcome)

@@ -109,8 +109,10 @@ class NodeReply:
 class AnswerReader:
     """Finds the output of the node's program in the whole stream."""
 
-    def __init__(self, told: asyncio.StreamReader, mark: str, silence: float | None = None) -> None:
-        self.told, self.heard = told, bytearray()
+    def __init__(
+        self, reader: asyncio.StreamReader, mark: str, silence: float | None = None
+    ) -> None:
+        self.reader, self.heard = reader, bytearray()
         self.silence, self.silent = silence, False
         self.form = re.compile(re.escape(mark).encode() + rb" (?:program|answer (\d{1,9}))\n")
         self.longest = len(mark) + len(" answer 123456789\n")
@@ -119,7 +121,7 @@ class AnswerReader:
         """Read more of the stream. Return False if it has ended, or is silent for too long."""
         try:
             async with asyncio.timeout(self.silence if self.heard else None):
-                block = await self.told.read(BLOCK)
+                block = await self.reader.read(BLOCK)
         except TimeoutError:
             self.silent = True
             return False
@@ -195,7 +197,7 @@ async def exchange_messages(channel: Channel, asked: NodeQuery) -> NodeReply:
     """Send the query, and the program if the node lacks it. Read the answer."""
     mark = f"fullmesh-{secrets.token_hex(8)}"
     made = program.build_query_program(asked.ask.module)
-    ear, answer = AnswerReader(channel.told, mark, asked.silence), None
+    ear, answer = AnswerReader(channel.reader, mark, asked.silence), None
     await send_data(channel, program.load_boot_program() + asked.line(mark, made))
     length = await ear.next()
     begun = length is not None

@@ -78,7 +78,7 @@ def _render_log_parts(cause: LogCause) -> list[str]:
     if page.where:
         lines += ["", f"**Where:** {fill_template(page.where)}."]
     if cause.looks:
-        shown = [line for look in cause.looks for line in look.split("\n")]
+        shown = [line for text in cause.looks for line in text.split("\n")]
         lines += ["", "**Lines:**", "", "```", *shown, "```"]
     else:
         lines += ["", "**Lines:** none has it alone. Several lines or logs show it together."]

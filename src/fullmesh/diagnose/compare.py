@@ -98,23 +98,23 @@ class CauseCandidate:
     weight: int = 0
 
 
-def map_identities(look: ClusterEvidence, names: Sequence[str], name: str) -> dict[str, str]:
+def map_identities(evidence: ClusterEvidence, names: Sequence[str], name: str) -> dict[str, str]:
     """Map the names of nodes, addresses and interfaces to neutral words, as *name* sees them."""
     found: dict[str, str] = {}
     for one in names:
         whose = "own" if one == name else "peer"
-        facts, card = look.seen.facts(one), look.cluster_card(one)
+        facts, card = evidence.seen.facts(one), evidence.cluster_card(one)
         for address, interface in facts.get("addresses", {}).items():
             if not has_loopback_prefix(address):
                 found[address] = f"{whose}:{CARD if interface == card else interface}"
-        for nic in look.cards(one):
+        for nic in evidence.cards(one):
             if nic["mac"].strip("0:"):
                 found[nic["mac"]] = f"{whose}:mac"
         for word in (one, facts.get("names", {}).get("hostname", "")):
             if word:
                 found[word] = f"{whose}:name"
-        found[look.address(one)] = f"{whose}:{CARD}"
-    if card := look.cluster_card(name):
+        found[evidence.address(one)] = f"{whose}:{CARD}"
+    if card := evidence.cluster_card(name):
         found[card] = CARD
     return found
 
@@ -162,20 +162,20 @@ def drop_transient_values(held: Any) -> Any:
     return [drop_transient_values(one) for one in held] if isinstance(held, list) else held
 
 
-def collect_node_values(look: ClusterEvidence, name: str) -> set[tuple[str, str]]:
+def collect_node_values(evidence: ClusterEvidence, name: str) -> set[tuple[str, str]]:
     """Return the answers of a node, unchanged."""
-    facts = look.seen.facts(name)
+    facts = evidence.seen.facts(name)
     parts: dict[str, Any] = {key: value for key, value in facts.items() if key != "survey"}
-    parts |= {key: value for key, value in look.survey(name).items() if key not in NOT_COMPARED}
+    parts |= {key: value for key, value in evidence.survey(name).items() if key not in NOT_COMPARED}
     if "nft" in parts:
-        parts["nft"] = summarize_packet_filter(look, name)
+        parts["nft"] = summarize_packet_filter(evidence, name)
     return set(flatten_values(parts))
 
 
-def summarize_packet_filter(look: ClusterEvidence, name: str) -> dict[str, Any]:
+def summarize_packet_filter(evidence: ClusterEvidence, name: str) -> dict[str, Any]:
     """List chains and rules of a node's packet filter. Omit firewalld's table, which follows from its zones."""
     chains, rules = [], []
-    for (family, table, chain), held in look.ruleset(name)["chains"].items():
+    for (family, table, chain), held in evidence.ruleset(name)["chains"].items():
         if table == FIREWALLD:
             continue
         hook = (
@@ -186,26 +186,30 @@ def summarize_packet_filter(look: ClusterEvidence, name: str) -> dict[str, Any]:
     return {
         "chains": chains,
         "rules": rules,
-        "sets": [one for one in look.survey(name)["nft"]["sets"] if one.get("table") != FIREWALLD],
+        "sets": [
+            one for one in evidence.survey(name)["nft"]["sets"] if one.get("table") != FIREWALLD
+        ],
     }
 
 
-def tabulate_node_values(look: ClusterEvidence, names: Sequence[str]) -> dict[str, dict[str, str]]:
+def tabulate_node_values(
+    evidence: ClusterEvidence, names: Sequence[str]
+) -> dict[str, dict[str, str]]:
     """Map node -> path -> value, in neutral words, without values that are the same on all nodes."""
-    said = {name: collect_node_values(look, name) for name in names if look.survey(name)}
+    said = {name: collect_node_values(evidence, name) for name in names if evidence.survey(name)}
     common = set.intersection(*said.values()) if said else set()
     found = {}
     for name, rows in said.items():
-        say, values = make_neutralizer(map_identities(look, names, name)), dict[str, set[str]]()
+        say, values = make_neutralizer(map_identities(evidence, names, name)), dict[str, set[str]]()
         for path, value in rows - common:
             values.setdefault(say(path), set()).add(say(value))
         found[name] = {path: " ".join(sorted(held)) for path, held in values.items()}
     return found
 
 
-def find_differences(look: ClusterEvidence, names: Sequence[str] = ()) -> list[CauseCandidate]:
+def find_differences(evidence: ClusterEvidence, names: Sequence[str] = ()) -> list[CauseCandidate]:
     """Find values that differ between nodes, with the nodes of the rarest values (all without a majority)."""
-    sides = tabulate_node_values(look, names or look.nodes)
+    sides = tabulate_node_values(evidence, names or evidence.nodes)
     found = []
     for path in sorted({path for side in sides.values() for path in side}):
         values: dict[str, list[str]] = {}
@@ -220,7 +224,7 @@ def find_differences(look: ClusterEvidence, names: Sequence[str] = ()) -> list[C
     return found
 
 
-def find_shared_identities(look: ClusterEvidence) -> list[CauseCandidate]:
+def find_shared_identities(evidence: ClusterEvidence) -> list[CauseCandidate]:
     """Find values that several nodes share although each must have its own."""
     held: dict[tuple[str, str], list[str]] = {}
 
@@ -228,14 +232,16 @@ def find_shared_identities(look: ClusterEvidence) -> list[CauseCandidate]:
         if value and name not in held.setdefault((what, value), []):
             held[what, value].append(name)
 
-    for name in look.nodes:
-        facts = look.seen.facts(name)
+    for name in evidence.nodes:
+        facts = evidence.seen.facts(name)
         has(name, "host name", facts.get("names", {}).get("hostname", ""))
         has(name, "boot id", facts.get("boot", ""))
-        has(name, "machine-id", look.survey(name).get("identity", {}).get("machine_id", "")[:12])
+        has(
+            name, "machine-id", evidence.survey(name).get("identity", {}).get("machine_id", "")[:12]
+        )
         for address in facts.get("addresses", {}):
             has(name, "address", "" if has_loopback_prefix(address) else address)
-        for nic in look.cards(name):
+        for nic in evidence.cards(name):
             has(name, "hardware address", nic["mac"] if nic["mac"].strip("0:") else "")
     return [
         CauseCandidate(what, {value: names}, tuple(names), 1)
@@ -244,10 +250,10 @@ def find_shared_identities(look: ClusterEvidence) -> list[CauseCandidate]:
     ]
 
 
-def select_compared_nodes(look: ClusterEvidence, ends: Collection[str]) -> list[str]:
+def select_compared_nodes(evidence: ClusterEvidence, ends: Collection[str]) -> list[str]:
     """Return the ends of the broken links, and enough other nodes to know the usual values."""
-    first = [name for name in look.nodes if name in ends][:NODES_MOST]
-    others = [name for name in look.nodes if name not in ends]
+    first = [name for name in evidence.nodes if name in ends][:NODES_MOST]
+    others = [name for name in evidence.nodes if name not in ends]
     return first + others[:NODES_MOST]
 
 
@@ -261,7 +267,7 @@ def list_unexplained_errors(found: Sequence[Finding]) -> list[Finding]:
     return [one for one in found if one.severity == ERROR and one.code in KINDS]
 
 
-def rank_candidates(look: ClusterEvidence, found: Sequence[Finding]) -> list[CauseCandidate]:
+def rank_candidates(evidence: ClusterEvidence, found: Sequence[Finding]) -> list[CauseCandidate]:
     """List possible causes of unexplained findings, the likeliest first."""
     symptoms = list_unexplained_errors(found)
     if not symptoms:
@@ -274,19 +280,19 @@ def rank_candidates(look: ClusterEvidence, found: Sequence[Finding]) -> list[Cau
     kinds = {KINDS[one.code] for one in symptoms}
     weighed = [
         (2 * max(score_explanation(one.what, kind) for kind in kinds), one)
-        for one in find_differences(look, select_compared_nodes(look, ends))
+        for one in find_differences(evidence, select_compared_nodes(evidence, ends))
     ]
-    weighed += [(2 * SHARED_FIT[one.what], one) for one in find_shared_identities(look)]
+    weighed += [(2 * SHARED_FIT[one.what], one) for one in find_shared_identities(evidence)]
     likely = [
         replace(one, weight=one.weight + fit) for fit, one in weighed if fit and ends & set(one.odd)
     ]
     return sorted(likely, key=lambda one: (-one.weight, one.what))[:MOST]
 
 
-def describe_candidates(look: ClusterEvidence, found: Sequence[Finding]) -> list[NoteRow]:
+def describe_candidates(evidence: ClusterEvidence, found: Sequence[Finding]) -> list[NoteRow]:
     """Render the candidate as text, for the result."""
     made: list[NoteRow] = []
-    for one in rank_candidates(look, found):
+    for one in rank_candidates(evidence, found):
         said = "; ".join(
             f"{clean_value(value, SHOWN)} on {listed(names)}" for value, names in one.values.items()
         )

@@ -73,9 +73,9 @@ class DiagnosisRun:
     scope: ProbeScope | None = None
 
 
-def explain_silent_node(told: Any) -> tuple[str, str]:
+def explain_silent_node(answer: Any) -> tuple[str, str]:
     """Return why a node gave no usable answer: a word and the message."""
-    held = told if isinstance(told, Mapping) else {}
+    held = answer if isinstance(answer, Mapping) else {}
     message = shape.clean_value(held.get("msg") or held.get("module_stderr") or "no answer", 400)
     return (
         "unreachable" if held.get("unreachable") is True else "failed",
@@ -112,13 +112,13 @@ def build_evidence(
     nodes: dict[str, NodeAnswers] = {}
     silent: dict[str, tuple[str, str]] = {}
     for name in plan["nodes"]:
-        told = observed.get(name, {})
-        safe = shape.sanitize_node(told, names)
+        answer = observed.get(name, {})
+        safe = shape.sanitize_node(answer, names)
         if safe:
             nodes[name] = safe
         else:
             silent[name] = explain_silent_node(
-                told.get("node") if isinstance(told, Mapping) else None
+                answer.get("node") if isinstance(answer, Mapping) else None
             )
     asked = cast("dict[str, schedule.ProbeAnswers]", nodes)
     nodes = cast("dict[str, NodeAnswers]", schedule.merge_probe_calls(plan, asked, about.scope))
@@ -154,9 +154,9 @@ def build_evidence(
     )
 
 
-def run_verification_rules(look: ClusterEvidence) -> list[Finding]:
+def run_verification_rules(evidence: ClusterEvidence) -> list[Finding]:
     """Run the rules of the verification's lower checks."""
-    if not look.nodes:
+    if not evidence.nodes:
         return []
     rules_of_it = (
         verify_node.check_nodes,
@@ -166,66 +166,68 @@ def run_verification_rules(look: ClusterEvidence) -> list[Finding]:
         pairs.check_links,
         rdma_tries.check_rdma,
     )
-    found = [finding for rule in rules_of_it for finding in rule(look.seen)]
-    if not look.assumed:
+    found = [finding for rule in rules_of_it for finding in rule(evidence.seen)]
+    if not evidence.assumed:
         return found
     # No setting names the network, so jobs may use the other one as well.
     found = [
         replace(f, severity=WARNING)
-        if f.code == WRONG_SOURCE and decisions.has_working_links(look, f.pairs)
+        if f.code == WRONG_SOURCE and decisions.has_working_links(evidence, f.pairs)
         else f
         for f in found
     ]
-    return [f for f in found if not (f.code in OF_A_PLAN or is_unplanned_name(look, f))]
+    return [f for f in found if not (f.code in OF_A_PLAN or is_unplanned_name(evidence, f))]
 
 
-def is_unplanned_name(look: ClusterEvidence, finding: Finding) -> bool:
+def is_unplanned_name(evidence: ClusterEvidence, finding: Finding) -> bool:
     """Report whether a name is only an alias of the inventory, which nodes need not resolve.
 
     Without a name server, systemd-resolved asks the neighbours (LLMNR), which exceeds Fullmesh's timeout.
     """
     if finding.code == "VC-102":
         # The name is not used if the interface is set, and the verification checks the plan's family only.
-        named = bool((look.variable(finding.node, "GLOO_SOCKET_IFNAME") or ("",))[0])
-        own = look.survey(finding.node).get("own_answers", [])
-        other = any(look.holds(finding.node, a) and not has_loopback_prefix(a) for a in own)
+        named = bool((evidence.variable(finding.node, "GLOO_SOCKET_IFNAME") or ("",))[0])
+        own = evidence.survey(finding.node).get("own_answers", [])
+        other = any(evidence.holds(finding.node, a) and not has_loopback_prefix(a) for a in own)
         return named or (other and "no answer" in finding.seen)
     return finding.code == "VC-101" and (
         "unknown name" in finding.seen or "no answer" in finding.seen
     )
 
 
-def find_root_causes(look: ClusterEvidence) -> list[Finding]:
+def find_root_causes(evidence: ClusterEvidence) -> list[Finding]:
     """Find all problems: root causes, with their consequences folded under them."""
-    ladder = run_verification_rules(look)
-    kept = thin.select_links(look)
+    ladder = run_verification_rules(evidence)
+    kept = thin.select_links(evidence)
     if kept is None:
-        deeper = find_causes(look)
+        deeper = find_causes(evidence)
     else:
-        deeper = thin.extend_to_groups(find_causes(thin.thin_out_links(look, kept)), ladder, kept)
-    return fold_cluster_findings([*deeper, *filter_ladder_findings(look, ladder, deeper)])
+        deeper = thin.extend_to_groups(
+            find_causes(thin.thin_out_links(evidence, kept)), ladder, kept
+        )
+    return fold_cluster_findings([*deeper, *filter_ladder_findings(evidence, ladder, deeper)])
 
 
-def list_unobserved(look: ClusterEvidence) -> list[MissedRow]:
+def list_unobserved(evidence: ClusterEvidence) -> list[MissedRow]:
     """List the parts that could not be surveyed, with the reasons."""
     found: list[MissedRow] = [
         {"node": name, "what": "everything", "why": f"{kind}: {text}"}
-        for name, (kind, text) in look.silent.items()
+        for name, (kind, text) in evidence.silent.items()
     ]
-    if look.cloud.get("why"):
-        why = shape.clean_value(look.cloud["why"], 400)
+    if evidence.cloud.get("why"):
+        why = shape.clean_value(evidence.cloud["why"], 400)
         found.append({"node": "", "what": "security groups and network ACLs of EC2", "why": why})
-    surveys = {name: look.survey(name) for name in look.nodes}
+    surveys = {name: evidence.survey(name) for name in evidence.nodes}
     untried = list(rdma_pairs.explain_untried(surveys).items())
-    for name, why in untried + rdma_tries.describe_untried_rdma(look.seen):
+    for name, why in untried + rdma_tries.describe_untried_rdma(evidence.seen):
         found.append({"node": name, "what": "RDMA transfers", "why": why})
-    for name in look.nodes:
-        survey = look.survey(name)
+    for name in evidence.nodes:
+        survey = evidence.survey(name)
         found += [
             {"node": name, "what": one["what"] or "something", "why": one["why"] or "unknown"}
             for one in survey.get("unknown", [])
         ]
-        if not look.seen.facts(name).get("versions", {}).get("torch"):
+        if not evidence.seen.facts(name).get("versions", {}).get("torch"):
             found.append(
                 {"node": name, "what": "torch", "why": "no torch in the interpreter of the jobs"}
             )
@@ -243,38 +245,40 @@ def list_unobserved(look: ClusterEvidence) -> list[MissedRow]:
     return found
 
 
-def judge_diagnosis_checks(look: ClusterEvidence, found: Sequence[Finding]) -> list[CheckOutcome]:
+def judge_diagnosis_checks(
+    evidence: ClusterEvidence, found: Sequence[Finding]
+) -> list[CheckOutcome]:
     """Return the checks of the verification that a diagnosis includes."""
     made = []
-    left_out = verify_mesh.describe_coverage(look.seen)
+    left_out = verify_mesh.describe_coverage(evidence.seen)
     of_links = {"notes": left_out} if left_out else {}
-    for rung in RUNGS:
-        details = of_links if rung == "L2" else {}
-        bad = [f for f in found if f.rung == rung and f.severity == ERROR]
-        if rung not in JUDGED:
-            made.append(CheckOutcome(rung, SKIPPED, "not part of a diagnosis: ./fullmesh verify"))
+    for check in RUNGS:
+        details = of_links if check == "L2" else {}
+        bad = [f for f in found if f.rung == check and f.severity == ERROR]
+        if check not in JUDGED:
+            made.append(CheckOutcome(check, SKIPPED, "not part of a diagnosis: ./fullmesh verify"))
         elif bad:
-            made.append(CheckOutcome(rung, FAILED, bad[0].cause, details=details))
-        elif rung == "L2" and len(look.plan["nodes"]) == 1:
-            made.append(CheckOutcome(rung, SKIPPED, "one node has no links"))
+            made.append(CheckOutcome(check, FAILED, bad[0].cause, details=details))
+        elif check == "L2" and len(evidence.plan["nodes"]) == 1:
+            made.append(CheckOutcome(check, SKIPPED, "one node has no links"))
         else:
-            made.append(CheckOutcome(rung, PASSED, "", details=details))
+            made.append(CheckOutcome(check, PASSED, "", details=details))
     return made
 
 
-def summarize_nodes(look: ClusterEvidence) -> dict[str, NodeSummary]:
+def summarize_nodes(evidence: ClusterEvidence) -> dict[str, NodeSummary]:
     """Summarize every node for the result. Silent nodes have only their address."""
-    whole = replace(look.seen, plan=look.plan)
-    return {name: build.summarize_node(whole, name, "") for name in look.plan["nodes"]}
+    whole = replace(evidence.seen, plan=evidence.plan)
+    return {name: build.summarize_node(whole, name, "") for name in evidence.plan["nodes"]}
 
 
-def assemble_diagnosis(look: ClusterEvidence, about: DiagnosisRun) -> Result:
+def assemble_diagnosis(evidence: ClusterEvidence, about: DiagnosisRun) -> Result:
     """Return the result in the schema's form."""
-    found = [*find_root_causes(look), *check_next_boot(look)]
-    rungs = judge_diagnosis_checks(look, found)
+    found = [*find_root_causes(evidence), *check_next_boot(evidence)]
+    checks = judge_diagnosis_checks(evidence, found)
     bad = any(f.severity == ERROR for f in found)
-    rows = pairs.build_link_rows(look.seen)
-    mesh = verify_mesh.summarize_mesh(look.seen)
+    rows = pairs.build_link_rows(evidence.seen)
+    mesh = verify_mesh.summarize_mesh(evidence.seen)
     made: Result = {
         "schema": build.SCHEMA,
         "fullmesh": __version__,
@@ -285,24 +289,24 @@ def assemble_diagnosis(look: ClusterEvidence, about: DiagnosisRun) -> Result:
         "seconds": build.compute_duration(about.started, about.finished),
         "verdict": "failed" if bad else "ok",
         "exit_code": 1 if bad else 0,
-        "failed_rungs": [rung.id for rung in rungs if rung.status == FAILED],
+        "failed_rungs": [check.id for check in checks if check.status == FAILED],
         "check_mode": False,
         "lab": about.lab,
         "notes": [
             *[
                 NoteRow(node="", code=f["code"], text=f["text"])
-                for f in look.plan.get("faults", [])
+                for f in evidence.plan.get("faults", [])
             ],
-            *compare.describe_candidates(look, found),
+            *compare.describe_candidates(evidence, found),
         ],
         "firewall_mode": "",
-        "plan": dict(look.plan),
-        "nodes": summarize_nodes(look),
-        "rungs": [rung.as_dict() for rung in rungs],
+        "plan": dict(evidence.plan),
+        "nodes": summarize_nodes(evidence),
+        "rungs": [check.as_dict() for check in checks],
         "links": rows,
         "collectives": {},
         "findings": [finding.as_dict() for finding in found],
-        "not_looked_at": list_unobserved(look),
+        "not_looked_at": list_unobserved(evidence),
     }
     if mesh:
         made["mesh"] = mesh

@@ -37,7 +37,7 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
         return fold_cluster_findings(found)
     names = set(seen.plan["nodes"])
     nodes = {name: shape.sanitize_node(node, names) for name, node in seen.nodes.items()}
-    look = ClusterEvidence(
+    evidence = ClusterEvidence(
         seen=ClusterObservations(
             plan={
                 **seen.plan,
@@ -52,15 +52,17 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
         plan=seen.plan,
     )
     if passed:
-        hidden = [one for one in find_hidden_causes(look) if one.rung in seen.rungs]
+        hidden = [one for one in find_hidden_causes(evidence) if one.rung in seen.rungs]
         return fold_cluster_findings([*hidden, *found])
-    kept = thin.select_links(look)
+    kept = thin.select_links(evidence)
     if kept is None:
-        deeper = find_causes(look)
+        deeper = find_causes(evidence)
     else:
-        deeper = thin.extend_to_groups(find_causes(thin.thin_out_links(look, kept)), found, kept)
+        deeper = thin.extend_to_groups(
+            find_causes(thin.thin_out_links(evidence, kept)), found, kept
+        )
     deeper = [one for one in deeper if one.rung in seen.rungs]
-    return fold_cluster_findings([*deeper, *filter_ladder_findings(look, found, deeper)])
+    return fold_cluster_findings([*deeper, *filter_ladder_findings(evidence, found, deeper)])
 
 
 def list_folded_causes(finding: Finding) -> Iterator[str]:

@@ -275,7 +275,7 @@ def sanitize_probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 def merge_late_answers(facts: dict[str, Any], answers: Any) -> None:
     """Move results that ran next to the probe to their usual keys (option beside of ladder_node)."""
     held = answers if isinstance(answers, Mapping) else {}
-    asked, looked = (
+    asked, surveyed = (
         fit_or_default(NAMES, held.get("names")),
         fit_or_default(BESIDE, held.get("survey")),
     )
@@ -284,9 +284,9 @@ def merge_late_answers(facts: dict[str, Any], answers: Any) -> None:
         facts["names"] = asked
     if found is None:
         return
-    if looked is not None:
-        found["unknown"] += looked.pop("unknown")
-        found.update(looked)
+    if surveyed is not None:
+        found["unknown"] += surveyed.pop("unknown")
+        found.update(surveyed)
     if "names" not in facts:
         found["unknown"].append({"what": "names", "why": "no answer in time"})
 
@@ -295,16 +295,16 @@ def sanitize_node(observed: Any, names: set[str]) -> NodeAnswers:
     """Validate all answers of a node. The result is {} if it has no usable answer."""
     held = observed if isinstance(observed, Mapping) else {}
     found: dict[str, Any] = {}
-    told = get_answer(held, "node")
-    facts = fit_or_default(FACTS, told.get("facts"))
+    answer = get_answer(held, "node")
+    facts = fit_or_default(FACTS, answer.get("facts"))
     if facts is None:
         return {}
     merge_late_answers(facts, get_answer(held, "started").get("names"))
     found["node"] = {
         "facts": facts,
-        "nccl": fit_or_default(NCCL, told.get("nccl")) or {},
-        "ports": fit_or_default(ListTemplate(PORT), told.get("ports")) or [],
-        "tapped": told.get("tapped") is True,
+        "nccl": fit_or_default(NCCL, answer.get("nccl")) or {},
+        "ports": fit_or_default(ListTemplate(PORT), answer.get("ports")) or [],
+        "tapped": answer.get("tapped") is True,
     }
     links, closer = get_answer(held, "links"), get_answer(held, "closer")
     if links:

@@ -28,9 +28,13 @@ def list_blocked_peers(records: Sequence[LinkResult]) -> list[str]:
     )
 
 
-def select_links(look: ClusterEvidence) -> set[PairOfNodes] | None:
+def select_links(evidence: ClusterEvidence) -> set[PairOfNodes] | None:
     """Select the links to examine, evenly spread and equally many per node. None means all."""
-    shut = {name: held for name in look.nodes if (held := list_blocked_peers(look.records(name)))}
+    shut = {
+        name: held
+        for name in evidence.nodes
+        if (held := list_blocked_peers(evidence.records(name)))
+    }
     if sum(len(peers) for peers in shut.values()) <= LOOKED_AT:
         return None
     each = max(1, LOOKED_AT // len(shut))
@@ -44,10 +48,10 @@ def select_links(look: ClusterEvidence) -> set[PairOfNodes] | None:
     return found
 
 
-def thin_out_links(look: ClusterEvidence, kept: set[PairOfNodes]) -> ClusterEvidence:
+def thin_out_links(evidence: ClusterEvidence, kept: set[PairOfNodes]) -> ClusterEvidence:
     """Reduce the evidence to these links and all open ones."""
     nodes: dict[str, NodeAnswers] = {}
-    for name, said in look.seen.nodes.items():
+    for name, said in evidence.seen.nodes.items():
         nodes[name] = said
         if "links" not in said:
             continue
@@ -56,7 +60,7 @@ def thin_out_links(look: ClusterEvidence, kept: set[PairOfNodes]) -> ClusterEvid
         }
         links = [record for record in said["links"]["links"] if record["node"] not in gone]
         nodes[name] = {**said, "links": {**said["links"], "links": links}}
-    return replace(look, seen=replace(look.seen, nodes=nodes))
+    return replace(evidence, seen=replace(evidence.seen, nodes=nodes))
 
 
 def extend_to_groups(

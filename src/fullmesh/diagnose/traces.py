@@ -26,16 +26,16 @@ class TraceRequest(TypedDict):
     ends: list[TracedPeer]
 
 
-def has_packet_filter(look: ClusterEvidence, name: str) -> bool:
+def has_packet_filter(evidence: ClusterEvidence, name: str) -> bool:
     """Return whether a node's packet filter has rules. Only root can list and trace them."""
-    return bool(look.survey(name).get("root")) and bool(look.ruleset(name)["chains"])
+    return bool(evidence.survey(name).get("root")) and bool(evidence.ruleset(name)["chains"])
 
 
-def select_traced_ports(look: ClusterEvidence, source: str, target: str) -> list[LinkResult]:
+def select_traced_ports(evidence: ClusterEvidence, source: str, target: str) -> list[LinkResult]:
     """Select some blocked listeners of a link: the first and last of the data range, and those of the plan."""
     shut = [
         one
-        for one in look.records(source)
+        for one in evidence.records(source)
         if one["node"] == target and one["verdict"] in FIREWALLED and one["kind"] != "outside"
     ]
     own = [one for one in shut if one["kind"] not in DATA_KINDS]
@@ -44,36 +44,36 @@ def select_traced_ports(look: ClusterEvidence, source: str, target: str) -> list
     return [*ends, *own][:PORTS_MOST]
 
 
-def list_doubtful_links(look: ClusterEvidence) -> list[tuple[str, str]]:
+def list_doubtful_links(evidence: ClusterEvidence) -> list[tuple[str, str]]:
     """Select the blocked links for which no listed rule is certainly the cause."""
     found = []
-    for block in list_blocked_links(look.seen):
+    for block in list_blocked_links(evidence.seen):
         if block.verdict not in FIREWALLED:
             continue
-        stop = find_blocking_rule(look, block).stop
+        stop = find_blocking_rule(evidence, block).stop
         certain = stop.table and stop.sure and not stop.doubts
         if not certain and (
-            has_packet_filter(look, block.source) or has_packet_filter(look, block.target)
+            has_packet_filter(evidence, block.source) or has_packet_filter(evidence, block.target)
         ):
             found.append((block.source, block.target))
     return list(dict.fromkeys(found))[:LINKS_MOST]
 
 
-def build_trace_requests(look: ClusterEvidence) -> dict[str, TraceRequest]:
+def build_trace_requests(evidence: ClusterEvidence) -> dict[str, TraceRequest]:
     """Map each node to the connections that it repeats and traces. Empty if there are none."""
     found: dict[str, TraceRequest] = {}
 
     def of(name: str) -> TraceRequest:
         empty: TraceRequest = {
             "node": name,
-            "address": look.address(name),
+            "address": evidence.address(name),
             "targets": [],
             "ends": [],
         }
         return found.setdefault(name, empty)
 
     def watch(name: str, peer: str, mine: list[int], theirs: list[int]) -> None:
-        address = look.address(peer)
+        address = evidence.address(peer)
         for end in of(name)["ends"]:
             if end["address"] == address:
                 end["mine"] += mine
@@ -81,8 +81,8 @@ def build_trace_requests(look: ClusterEvidence) -> dict[str, TraceRequest]:
                 return
         of(name)["ends"].append({"address": address, "mine": [*mine], "theirs": [*theirs]})
 
-    for source, target in list_doubtful_links(look):
-        shut = select_traced_ports(look, source, target)
+    for source, target in list_doubtful_links(evidence):
+        shut = select_traced_ports(evidence, source, target)
         ports = sorted({one["port"] for one in shut})
         watch(source, target, [], ports)
         watch(target, source, ports, [])

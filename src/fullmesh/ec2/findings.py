@@ -287,11 +287,11 @@ def _check_acls(
 
 def _describe_needs(needs: Iterable[Need], plan: ClusterPlan) -> str:
     """List ports, each with the service of the plan that it belongs to."""
-    told = []
+    parts = []
     for need in dict.fromkeys(needs):
         owners = services.find_range_services(plan, need.protocol, PortRange(need.first, need.last))
-        told.append(f"{need} ({', '.join(owners)})" if owners else str(need))
-    return ", ".join(told)
+        parts.append(f"{need} ({', '.join(owners)})" if owners else str(need))
+    return ", ".join(parts)
 
 
 def _fold_acl_gaps(

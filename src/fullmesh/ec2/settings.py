@@ -64,11 +64,11 @@ class SecurityGroupSettings:
 
     def needs_at(self, plan: ClusterPlan, node: str) -> list[Need]:
         """Return the ports of the plan that peers must reach on *node*, including those that everybody may reach."""
-        told = [
+        needs = [
             *services.list_open_ports(plan, "peers", node),
             *services.list_open_ports(plan, "everybody", node),
         ]
-        return ec2_rules.list_member_needs(ec2_rules.PORTS, told, self.extra_ports)
+        return ec2_rules.list_member_needs(ec2_rules.PORTS, needs, self.extra_ports)
 
     def guests(self, plan: ClusterPlan, node: str = "") -> list[tuple[Need, str]]:
         """Return the ports for other clients, each with its network: ssh, and services open to more than peers.

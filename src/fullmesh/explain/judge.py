@@ -184,15 +184,15 @@ class Tally:
             return
         fields = dict(pattern.fields)
         fields |= {group: value or "" for group, value in found.groupdict().items()}
-        told = user.derive(fields, self.options) if user.derive else fields
-        if told is not None:
+        derived = user.derive(fields, self.options) if user.derive else fields
+        if derived is not None:
             if user.after_end and self._is_teardown(evidence):
                 user = CAUSES[user.after_end]
             if user.yields:
-                self.yielding.append((user, dict(told), evidence))
+                self.yielding.append((user, dict(derived), evidence))
                 return
             self._match(evidence.line, user)
-            self.add(user, dict(told), evidence)
+            self.add(user, dict(derived), evidence)
 
     def _is_teardown(self, evidence: LogLine) -> bool:
         is_error = classify_line(evidence.text) not in (None, ErrorKind.WARNING)

@@ -117,8 +117,8 @@ class Overview:
     @property
     def ranks(self) -> list[int]:
         """The ranks that wrote the logs."""
-        told = {values[1] for values, _ in self.facts.of("member")} | self.facts.ranks()
-        return sorted({*map(int, told), *self.recorded})
+        numbers = {values[1] for values, _ in self.facts.of("member")} | self.facts.ranks()
+        return sorted({*map(int, numbers), *self.recorded})
 
     @property
     def world_size(self) -> int:

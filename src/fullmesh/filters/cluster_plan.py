@@ -52,13 +52,13 @@ def preflight_facts_faults(result: Any, host: str) -> list[str]:
 
 
 def preflight_judged(
-    plan: ClusterPlan, hostvars: Any, hosts: list[str], look: Any
+    plan: ClusterPlan, hostvars: Any, hosts: list[str], given: Any
 ) -> preflight.PreflightVerdict:
-    """Evaluate the nodes' answers. *look*: ``now``, ``asked`` (of ask_nodes, or empty), ``converge``."""
+    """Evaluate the nodes' answers. *given*: ``now``, ``asked`` (of ask_nodes, or empty), ``converge``."""
     seen: preflight.PreflightInput = {
-        "now": float(look["now"]),
-        "asked": look["asked"].get("answers") or {},
-        "converge": str(look["converge"]),
+        "now": float(given["now"]),
+        "asked": given["asked"].get("answers") or {},
+        "converge": str(given["converge"]),
     }
     return preflight.judge_preflight(plan, hostvars, [str(host) for host in hosts], seen)
 

@@ -228,23 +228,23 @@ def make_absent_rank(number: int, world: int, host: str, why: str, *, gone: bool
     }
 
 
-def make_ended_rank(number: int, world: int, look: NodeHang, began_ns: int) -> Rank:
+def make_ended_rank(number: int, world: int, answer: NodeHang, began_ns: int) -> Rank:
     """Describe how a rank ended, if its node answers but has no process of it.
 
     If a rank fails, torchrun ends itself and its other ranks within a second. So if torchrun is still running, the rank
     ended without an error.
     """
     found = make_absent_rank(
-        number, world, look["host"], "no process of this rank runs there", gone=True
+        number, world, answer["host"], "no process of this rank runs there", gone=True
     )
     killed = [
         line
-        for line in look.get("kernel", [])
+        for line in answer.get("kernel", [])
         if line["kind"] == "oom" and line["at_ns"] >= began_ns and PYTHON.match(line["name"])
     ]
     starts = [
         one
-        for one in look.get("launchers", [])
+        for one in answer.get("launchers", [])
         if one["first"] < 0 or one["first"] <= number < one["first"] + one["count"]
     ]
     if killed:
@@ -261,20 +261,20 @@ def collect_samples(plan: ClusterPlan, answers: Iterable[HangAnswer]) -> list[li
     If the job has the plan's size, its ranks are on the plan's nodes. Otherwise, only the ranks are known that a
     launcher on a node reports as started.
     """
-    told = list(answers)
-    count = max((len(one.looks) for one in told), default=0)
+    answered = list(answers)
+    count = max((len(one.looks) for one in answered), default=0)
     found = []
     for number in range(count):
-        looks = {one.name: one.looks[number] for one in told if len(one.looks) > number}
+        looks = {one.name: one.looks[number] for one in answered if len(one.looks) > number}
         ranks: dict[int, Rank] = {}
-        for rank in (rank for look in looks.values() for rank in look["ranks"]):
+        for rank in (rank for answer in looks.values() for rank in answer["ranks"]):
             known = ranks.setdefault(rank["rank"], rank)
             if len(rank["missing"]) < len(known["missing"]):
                 ranks[rank["rank"]] = (
                     rank  # if two processes have one number, use the one that answers
                 )
         if ranks:
-            silent = {one.name: one.why for one in told if one.why}
+            silent = {one.name: one.why for one in answered if one.why}
             found.append([*ranks.values(), *find_missing_ranks(plan, looks, silent, ranks)])
     return found
 
@@ -310,8 +310,8 @@ def list_planned_ranks(plan: ClusterPlan, world: int) -> Iterator[tuple[int, str
 
 def list_started_ranks(looks: Mapping[str, NodeHang], world: int) -> Iterator[tuple[int, str]]:
     """Yield rank and node from the launchers' own reports."""
-    for name, look in looks.items():
-        for one in look.get("launchers", []):
+    for name, answer in looks.items():
+        for one in answer.get("launchers", []):
             last = min(one["first"] + one["count"], world, recorder.MOST_RANKS)
             numbers = range(one["first"], last) if one["first"] >= 0 else range(0)
             yield from ((number, name) for number in numbers)

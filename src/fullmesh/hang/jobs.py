@@ -49,9 +49,9 @@ class QueriedJob:
         return JobSample({one["rank"]: one for one in self.samples[-1]})
 
 
-def make_job_key(rank: Rank, look: NodeHang) -> Key:
+def make_job_key(rank: Rank, answer: NodeHang) -> Key:
     """Return the account and the job that a rank belongs to."""
-    return rank.get("account", ""), rank.get("job") or (look["jobs"] or [""])[0]
+    return rank.get("account", ""), rank.get("job") or (answer["jobs"] or [""])[0]
 
 
 def is_launcher_of(launcher: Launcher, key: Key) -> bool:
@@ -61,13 +61,13 @@ def is_launcher_of(launcher: Launcher, key: Key) -> bool:
     return launcher.get("account", account) == account and (not names or job in names)
 
 
-def filter_by_job(look: NodeHang, key: Key) -> NodeHang:
+def filter_by_job(answer: NodeHang, key: Key) -> NodeHang:
     """Return the part of an answer that is about one job."""
     return {
-        **look,
+        **answer,
         "jobs": [key[1]],
-        "ranks": [one for one in look["ranks"] if make_job_key(one, look) == key],
-        "launchers": [one for one in look.get("launchers", []) if is_launcher_of(one, key)],
+        "ranks": [one for one in answer["ranks"] if make_job_key(one, answer) == key],
+        "launchers": [one for one in answer.get("launchers", []) if is_launcher_of(one, key)],
     }
 
 
@@ -97,9 +97,9 @@ def find_job_keys(plan: ClusterPlan, answers: Sequence[HangAnswer]) -> list[Key]
     """Find the jobs. Accounts alternate, so that no account's jobs all come first."""
     seen: dict[Key, JobPlacement] = {}
     for one in answers:
-        for look in one.looks:
-            for rank in look["ranks"]:
-                known = seen.setdefault(make_job_key(rank, look), JobPlacement())
+        for answer in one.looks:
+            for rank in answer["ranks"]:
+                known = seen.setdefault(make_job_key(rank, answer), JobPlacement())
                 known.places.add((one.name, rank["rank"]))
                 known.world = max(known.world, rank["world"])
     turns: Counter[str] = Counter()
@@ -123,7 +123,7 @@ def group_answers_by_job(
     rest = [QueriedJob(name, account, ()) for account, name in keys[MOST_JOBS:]]
     for key in keys[:MOST_JOBS]:
         looks = [
-            replace(one, looks=tuple(filter_by_job(look, key) for look in one.looks))
+            replace(one, looks=tuple(filter_by_job(answer, key) for answer in one.looks))
             for one in answers
         ]
         job = QueriedJob(key[1], key[0], ask.collect_samples(plan, looks))

@@ -26,7 +26,7 @@ class StallReporter:
     """Queries in a thread, so that the job's output continues, and reports each cause once."""
 
     part: JobHosts
-    told: set[tuple[str, tuple[int, ...], str]] = field(default_factory=set)
+    reported: set[tuple[str, tuple[int, ...], str]] = field(default_factory=set)
     asking: threading.Thread | None = None
     answer: list[HangFinding] | None = None
     failed: str = ""
@@ -58,7 +58,7 @@ class StallReporter:
 
     def forget(self) -> None:
         """The job continues: report all later findings again."""
-        self.told.clear()
+        self.reported.clear()
 
     def lines(self) -> list[str]:
         """Return the new findings since the last call."""
@@ -69,9 +69,11 @@ class StallReporter:
         if why:
             return [clean_and_shorten(f"[WA-111] {UNASKED}: {why}. {AGAIN_BY_HAND}", LONGEST)]
         new = [
-            one for one in found if make_stall_key(one) not in self.told and one.severity == CAUSE
+            one
+            for one in found
+            if make_stall_key(one) not in self.reported and one.severity == CAUSE
         ]
-        self.told.update(map(make_stall_key, new))
+        self.reported.update(map(make_stall_key, new))
         return [
             clean_and_shorten(
                 f"[{one.code}] {one.cause}. Seen: {one.seen}. "

@@ -45,26 +45,26 @@ def survey_machines(
     machines: Sequence[Machine], more: Sequence[str], shown: RunView, folder: Path
 ) -> MachineSurvey:
     """Survey all machines at once. This changes nothing on them."""
-    told = folder / "first-look"
-    told.mkdir(parents=True, mode=0o700)
+    answers = folder / "first-look"
+    answers.mkdir(parents=True, mode=0o700)
     inventory = folder / "hosts.json"
     inventory.write_text(json.dumps(render.build_survey_inventory(machines)), encoding="utf-8")
     command = ["ansible-playbook", "playbooks/first_look.yml", "-i", str(inventory)]
     run.run_with_view(
-        [*command, "-e", json.dumps({"first_look_to": str(told)}), *more], shown, folder
+        [*command, "-e", json.dumps({"first_look_to": str(answers)}), *more], shown, folder
     )
     return read_survey(
-        machines, {path.stem: path.read_text() for path in sorted(told.glob("*.json"))}
+        machines, {path.stem: path.read_text() for path in sorted(answers.glob("*.json"))}
     )
 
 
-def read_survey(machines: Sequence[Machine], told: Mapping[str, str]) -> MachineSurvey:
+def read_survey(machines: Sequence[Machine], texts: Mapping[str, str]) -> MachineSurvey:
     """Read the answers. *told* maps each machine to its file."""
     answers: dict[str, MachineAnswer] = {}
     faults, remarks = [], []
     for machine in machines:
         try:
-            said = parse_survey_file(told.get(machine.name, "{}"))
+            said = parse_survey_file(texts.get(machine.name, "{}"))
             root = read_machine_facts(said["root"])
             facts = root or read_machine_facts(said["plain"])
             if facts is None:

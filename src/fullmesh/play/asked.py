@@ -19,12 +19,12 @@ class AnsibleStats(Protocol):
         """Count one."""
 
 
-def read_host_statuses(told: Mapping[str, Any]) -> dict[str, Status]:
+def read_host_statuses(result: Mapping[str, Any]) -> dict[str, Status]:
     """Return the status of each host's answer. ``ignored``: the play continues and reports the host with the others.
 
     Ansible counts hosts with a task of their own. A task with ``no_log`` reports nothing.
     """
-    answers = told.get("answers")
+    answers = result.get("answers")
     return {
         str(host): "ignored" if said.get("failed") or said.get("unreachable") else "ok"
         for host, said in (answers if isinstance(answers, Mapping) else {}).items()
@@ -38,9 +38,9 @@ class QueriedHostCount:
         self.open: dict[tuple[str, str], Status] = {}
         self.done: set[tuple[str, str]] = set()
 
-    def add(self, task: str, own: str, told: Mapping[str, Any]) -> None:
+    def add(self, task: str, own: str, result: Mapping[str, Any]) -> None:
         """Count a task's hosts. *own*: the host that Ansible already counts."""
-        for host, status in read_host_statuses(told).items():
+        for host, status in read_host_statuses(result).items():
             if host != own and (task, host) not in self.done:
                 self.open[task, host] = status
 

@@ -31,7 +31,7 @@ def render_undo_notice(
     hosts: Sequence[str], roles: Sequence[str], preview: str, width: int = WIDTH
 ) -> list[str]:
     """List the nodes that undo changes, describe the changes, and name the command that previews them."""
-    told = (
+    sentences = (
         f"undo changes {format_count(len(hosts), 'node')}: {', '.join(hosts)}.",
         "It restores files, services, sysctls and network settings, and removes the packages that"
         " Fullmesh installed.",
@@ -39,7 +39,7 @@ def render_undo_notice(
     )
     # a name is never cut
     wrap = textwrap.TextWrapper(width, break_on_hyphens=False, break_long_words=False).wrap
-    return [*itertools.chain.from_iterable(map(wrap, told)), f"To preview: {preview}"]
+    return [*itertools.chain.from_iterable(map(wrap, sentences)), f"To preview: {preview}"]
 
 
 def format_count(number: int, word: str) -> str:

@@ -199,8 +199,8 @@ def format_chosen_options(more: Sequence[str]) -> str:
 
 def add_inventory_option(parser: argparse.ArgumentParser, text: str = "") -> None:
     """Add the option that names the inventory."""
-    told = f"{text} ({INVENTORY_HELP})" if text else INVENTORY_HELP
-    parser.add_argument("-i", "--inventory", default="", help=told)
+    help_text = f"{text} ({INVENTORY_HELP})" if text else INVENTORY_HELP
+    parser.add_argument("-i", "--inventory", default="", help=help_text)
 
 
 def find_inventory(named: str, environment: Mapping[str, str] = os.environ) -> Path:

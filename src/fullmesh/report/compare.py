@@ -70,15 +70,15 @@ class Comparison:
 
 def compare_checks(old: Result, new: Result) -> list[RunChange]:
     """List the checks whose status changed."""
-    before = {rung["id"]: rung for rung in old["rungs"]}
+    before = {check["id"]: check for check in old["rungs"]}
     found = []
-    for rung in new["rungs"]:
-        was = before.get(rung["id"])
-        if was is None or was["status"] == rung["status"]:
+    for check in new["rungs"]:
+        was = before.get(check["id"])
+        if was is None or was["status"] == check["status"]:
             continue
-        worse = RANKED[rung["status"]] > RANKED[was["status"]]
-        words = [held["status"].replace("_", " ") for held in (was, rung)]
-        what = f"{rung['id']} {rung['name']}"
+        worse = RANKED[check["status"]] > RANKED[was["status"]]
+        words = [held["status"].replace("_", " ") for held in (was, check)]
+        what = f"{check['id']} {check['name']}"
         found.append(RunChange(WORSE if worse else BETTER, "check", what, *words))
     return found
 

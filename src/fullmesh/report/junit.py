@@ -30,9 +30,9 @@ def add_failure(parent: ET.Element, kind: str, message: str, text: str = "") -> 
     ET.SubElement(parent, "failure", {"type": kind, "message": message}).text = text or message
 
 
-def render_check_findings(result: Result, rung: str) -> str:
+def render_check_findings(result: Result, check: str) -> str:
     """Render the findings of a check as text."""
-    return "\n".join(_render_finding(f) for f in result["findings"] if f["rung"] == rung)
+    return "\n".join(_render_finding(f) for f in result["findings"] if f["rung"] == check)
 
 
 def _render_finding(finding: FindingRow) -> str:
@@ -44,12 +44,12 @@ def _render_finding(finding: FindingRow) -> str:
 
 def add_check_cases(suite: ET.Element, result: Result) -> None:
     """Add a case for each check."""
-    for rung in result["rungs"]:
-        made = add_test_case(suite, "ladder", f"{rung['id']} {rung['name']}", rung["seconds"])
-        if rung["status"] == "failed":
-            add_failure(made, "failed", rung["reason"], render_check_findings(result, rung["id"]))
-        elif rung["status"] != "passed":
-            message = f"{rung['status'].replace('_', ' ')}: {rung['reason']}"
+    for check in result["rungs"]:
+        made = add_test_case(suite, "ladder", f"{check['id']} {check['name']}", check["seconds"])
+        if check["status"] == "failed":
+            add_failure(made, "failed", check["reason"], render_check_findings(result, check["id"]))
+        elif check["status"] != "passed":
+            message = f"{check['status'].replace('_', ' ')}: {check['reason']}"
             ET.SubElement(made, "skipped", {"message": message})
 
 

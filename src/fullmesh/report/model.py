@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
@@ -104,8 +104,8 @@ def list_remarks(result: Result) -> list[str]:
     for note in result["notes"]:
         by_text.setdefault(f"[{note['code']}] {note['text']}", []).append(note["node"])
     found += [f"{text} ({', '.join(nodes)})" for text, nodes in by_text.items()]
-    for rung in result["rungs"]:
-        found += [f"{rung['id']}: {text}" for text in rung["details"].get("notes", [])]
+    for check in result["rungs"]:
+        found += [f"{check['id']}: {text}" for text in check["details"].get("notes", [])]
     return found
 
 
@@ -117,9 +117,9 @@ def list_loud_notes(result: Result) -> list[str]:
 def list_not_observed(result: Result) -> list[MissedRow]:
     """List the parts that could not be checked, and the checks that were not run, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
-    for rung in result["rungs"]:
-        if rung["status"] in ("skipped", "not_run"):
-            by_reason.setdefault(rung["reason"], []).append(rung["id"])
+    for check in result["rungs"]:
+        if check["status"] in ("skipped", "not_run"):
+            by_reason.setdefault(check["reason"], []).append(check["id"])
     unfinished: list[MissedRow] = [
         {"node": "", "what": ", ".join(ids), "why": why} for why, ids in by_reason.items()
     ]
@@ -129,11 +129,6 @@ def list_not_observed(result: Result) -> list[MissedRow]:
 def index_links(result: Result) -> dict[tuple[str, str], LinkRow]:
     """Map the links by their ends."""
     return {(link["from"], link["to"]): link for link in result["links"]}
-
-
-def list_ordered_pairs(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield every ordered pair."""
-    return ((source, target) for source in nodes for target in nodes if source != target)
 
 
 def get_link_rate(link: LinkRow) -> float | None:
@@ -152,12 +147,12 @@ def describe_size(result: Result) -> str:
 
 def describe_verdict(result: Result) -> tuple[str, str]:
     """Return the verdict's word and its details."""
-    rungs = result["rungs"]
+    checks = result["rungs"]
     if result["check_mode"]:
-        held = sum(rung["status"] == "passed" for rung in rungs)
-        return "CHECK MODE", f"{held} of {len(rungs)} checks already pass"
+        held = sum(check["status"] == "passed" for check in checks)
+        return "CHECK MODE", f"{held} of {len(checks)} checks already pass"
     if result["verdict"] == "ok":
-        unsure = [r["id"] for r in rungs if r["status"] in ("skipped", "not_run")]
+        unsure = [r["id"] for r in checks if r["status"] in ("skipped", "not_run")]
         return "OK", f"not run: {', '.join(unsure)}" if unsure else ""
     if result.get("kind") == "diagnose" or not result["failed_rungs"]:
         causes = sum(f["severity"] != "warning" for f in result["findings"])

@@ -36,8 +36,8 @@ def iterate_finding_rows(rows: Iterable[FindingBase], root: str = "") -> Iterabl
     for one in rows:
         keys = ("code", "severity", "rung", "node", "peer", "direction", "port")
         held: Mapping[str, object] = {**one}
-        told = [held[key] for key in (*keys, "cause", "seen", "expected", "fix")]
-        yield [*told, root]
+        columns = [held[key] for key in (*keys, "cause", "seen", "expected", "fix")]
+        yield [*columns, root]
         yield from iterate_finding_rows(held.get("follows") or (), str(held["code"]))  # type: ignore[arg-type]  # see FoldedRow
 
 
@@ -48,15 +48,15 @@ def render_csv_tables(raw: Result) -> dict[str, str]:
         [one["from"], one["to"], one["verdict"], one.get("rtt_ms"), one.get("mbit_s")]
         for one in result["links"]
     )
-    rungs = (
+    checks = (
         [one["id"], one["name"], one["status"], one["seconds"], one["reason"]]
         for one in result["rungs"]
     )
-    told = ("code", "severity", "rung", "node", "peer", "direction", "port", "cause", "seen")
+    columns = ("code", "severity", "rung", "node", "peer", "direction", "port", "cause", "seen")
     return {
         LINKS: render_csv(("from", "to", "state", "round_trip_ms", "mbit_s"), links),
         FINDINGS: render_csv(
-            (*told, "expected", "fix", "follows_from"), iterate_finding_rows(result["findings"])
+            (*columns, "expected", "fix", "follows_from"), iterate_finding_rows(result["findings"])
         ),
-        RUNGS: render_csv(("rung", "what", "status", "seconds", "remark"), rungs),
+        RUNGS: render_csv(("rung", "what", "status", "seconds", "remark"), checks),
     }

@@ -70,25 +70,25 @@ def shorten_text(text: str, length: int) -> str:
 
 def render_checks(result: Result, columns: int, *, brief: bool = False) -> list[Text]:
     """Render the checks as a table of *columns*, with each name on one line. *brief* cuts remarks too."""
-    rungs = result["rungs"]
-    name = max(len("check"), *(len(rung["name"]) for rung in rungs))
-    status = max(len(rung["status"]) for rung in rungs)
+    checks = result["rungs"]
+    name = max(len("check"), *(len(check["name"]) for check in checks))
+    status = max(len(check["status"]) for check in checks)
     timed = 6 + name + 2 + status + 2 + 7 <= columns
     left = 6 + name + 2 + status + (2 + 7 if timed else 0) + 2
     behind = brief or columns - left >= LEAST_REMARK
     head = f"id    {'check':<{name}}  {'status':<{status}}" + ("  seconds" if timed else "")
-    remarks = any(rung["reason"] for rung in rungs) and behind and columns > left + len("remark")
+    remarks = any(check["reason"] for check in checks) and behind and columns > left + len("remark")
     lines = [Text(head + ("  remark" if remarks else ""), "bold")]
-    for rung in rungs:
-        word = rung["status"].replace("_", " ")
-        line = Text(f"{rung['id']:<4}  {rung['name']:<{name}}  ")
-        line.append(f"{word:<{status}}", COLOURS[rung["status"]])
-        line.append(f"  {rung['seconds']:>7.1f}" if timed else "")
+    for check in checks:
+        word = check["status"].replace("_", " ")
+        line = Text(f"{check['id']:<4}  {check['name']:<{name}}  ")
+        line.append(f"{word:<{status}}", COLOURS[check["status"]])
+        line.append(f"  {check['seconds']:>7.1f}" if timed else "")
         start = left if behind else INDENT
         if brief:
-            more = [shorten_text(rung["reason"], max(0, columns - left))]
+            more = [shorten_text(check["reason"], max(0, columns - left))]
         else:
-            more = textwrap.wrap(rung["reason"], max(columns - start, LEAST_REMARK))
+            more = textwrap.wrap(check["reason"], max(columns - start, LEAST_REMARK))
         if behind and more and more[0]:
             line.append(f"  {more.pop(0)}")
         lines += [line, *(Text(" " * start + text) for text in more if text)]

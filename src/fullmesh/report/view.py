@@ -265,13 +265,13 @@ def join_node_names(held: Sequence[str]) -> str:
 
 def build_shown_checks(result: Result) -> list[ShownCheck]:
     """Build the checks with symbols and their share of the time."""
-    longest = max([rung["seconds"] for rung in result["rungs"]] or [0.0]) or 1.0
+    longest = max([check["seconds"] for check in result["rungs"]] or [0.0]) or 1.0
     found: list[ShownCheck] = []
-    for rung in result["rungs"]:
-        letter, word, kind = STATUS[rung["status"]]
-        width = max(1.0, 100 * rung["seconds"] / longest)
+    for check in result["rungs"]:
+        letter, word, kind = STATUS[check["status"]]
+        width = max(1.0, 100 * check["seconds"] / longest)
         found.append(
-            {**rung, "letter": letter, "word": word, "kind": kind, "width": round(width, 1)}
+            {**check, "letter": letter, "word": word, "kind": kind, "width": round(width, 1)}
         )
     return found
 
@@ -302,9 +302,9 @@ def describe_measured(result: Result) -> list[str]:
     return lines
 
 
-def _get_detail(result: Result, rung: RungId, key: str) -> Any:
+def _get_detail(result: Result, check: RungId, key: str) -> Any:
     for held in result["rungs"]:
-        if held["id"] == rung:
+        if held["id"] == check:
             return held["details"].get(key)
     return None
 

@@ -15,9 +15,9 @@ def find_schema_faults(result: Result) -> Iterator[tuple[str, str]]:
     for key in PLAN_KEYS:
         if key not in result["plan"]:
             yield "$.plan", f"Object missing required field `{key}`"
-    for number, rung in enumerate(result["rungs"]):
-        if rung["status"] != "passed" and not rung["reason"]:
-            yield f"$.rungs[{number}].reason", f"empty, although the status is {rung['status']}"
+    for number, check in enumerate(result["rungs"]):
+        if check["status"] != "passed" and not check["reason"]:
+            yield f"$.rungs[{number}].reason", f"empty, although the status is {check['status']}"
 
 
 def parse_result(value: object) -> Result:

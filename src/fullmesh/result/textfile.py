@@ -93,8 +93,8 @@ def list_run_metrics(result: Result) -> Iterator[Metric]:
         "verification_rung_status",
         "The status of each check: 1 for the status that it has.",
         [
-            ({"rung": rung["id"], "status": status}, rung["status"] == status)
-            for rung in result["rungs"]
+            ({"rung": check["id"], "status": status}, check["status"] == status)
+            for check in result["rungs"]
             for status in STATUSES
         ],
     )
@@ -171,7 +171,7 @@ def list_rate_metrics(result: Result) -> Iterator[Metric]:
 
 def read_nccl_sizes(result: Result) -> list[NcclSizeResult]:
     """Read the rows of check L7, one for each message size."""
-    held = [rung["details"].get("sizes", []) for rung in result["rungs"] if rung["id"] == "L7"]
+    held = [check["details"].get("sizes", []) for check in result["rungs"] if check["id"] == "L7"]
     return [row for rows in held for row in msgspec.convert(rows, list[NcclSizeResult])]
 
 

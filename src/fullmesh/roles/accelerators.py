@@ -191,7 +191,7 @@ def count_ranks(host: str, asked: AutoSettings, seen: Accelerators, made_for: st
 
 def resolve_auto_choice(
     plan: ClusterPlan,
-    looked: Mapping[str, Accelerators],
+    observed: Mapping[str, Accelerators],
     kept: ResolvedSettings,
     locks: str = LOCKS,
 ) -> tuple[ResolvedSettings, list[Fault]]:
@@ -202,7 +202,7 @@ def resolve_auto_choice(
 
     Args:
         plan: with ``auto``.
-        looked: host -> its devices and driver, for the hosts of this run that answered.
+        observed: host -> its devices and driver, for the hosts of this run that answered.
         kept: the result of an earlier run from a node's manifest, for a run that surveys none of these hosts.
         locks: the folder of the committed locks.
     """
@@ -210,20 +210,20 @@ def resolve_auto_choice(
     faults: list[Fault] = []
     found: ResolvedSettings = {}
     torch = {h: one for h, one in asked.items() if one["accelerator"] == AUTO}
-    here = {h: one for h, one in torch.items() if h in looked}
+    here = {h: one for h, one in torch.items() if h in observed}
     if here:
-        found["accelerator"] = _choose_common_build(here, looked, locks, faults)
+        found["accelerator"] = _choose_common_build(here, observed, locks, faults)
     elif torch and "accelerator" in kept:
         found["accelerator"] = kept["accelerator"]
-    starting = {h: one for h, one in asked.items() if one["ranks"] and h in looked}
+    starting = {h: one for h, one in asked.items() if one["ranks"] and h in observed}
     if starting and not faults:
-        counts = _count_equal_ranks(starting, looked, found.get("accelerator", ""), faults)
+        counts = _count_equal_ranks(starting, observed, found.get("accelerator", ""), faults)
         if counts and not faults:
             found["local_ranks"] = max(counts.values())
     if not faults and any(one["ranks"] for one in asked.values()) and "local_ranks" not in found:
         if "local_ranks" in kept:
             found["local_ranks"] = kept["local_ranks"]
-        elif looked:
+        elif observed:
             faults.append(_explain_unknown_ranks(asked))
     return found, faults
 
@@ -239,7 +239,7 @@ def _explain_unknown_ranks(asked: Mapping[str, AutoSettings]) -> Fault:
 
 def _choose_common_build(
     asked: Mapping[str, AutoSettings],
-    looked: Mapping[str, Accelerators],
+    observed: Mapping[str, Accelerators],
     locks: str,
     faults: list[Fault],
 ) -> str:
@@ -247,11 +247,11 @@ def _choose_common_build(
     builds: dict[str, list[str]] = {}
     for host, one in asked.items():
         try:
-            builds[host] = list_torch_builds(host, one, looked[host], locks)
+            builds[host] = list_torch_builds(host, one, observed[host], locks)
         except UndecidedError as why:
             faults.append(why.fault)
     if len({torch_runtime.parse_accelerator(one[0])[0] for one in builds.values()}) > 1:
-        seen = ", ".join(f"{host}: {describe_accelerators(looked[host])}" for host in builds)
+        seen = ", ".join(f"{host}: {describe_accelerators(observed[host])}" for host in builds)
         faults.append(
             Fault(
                 "PR-115",
@@ -278,7 +278,7 @@ def _choose_common_build(
 
 def _count_equal_ranks(
     asked: Mapping[str, AutoSettings],
-    looked: Mapping[str, Accelerators],
+    observed: Mapping[str, Accelerators],
     made_for: str,
     faults: list[Fault],
 ) -> dict[str, int]:
@@ -286,7 +286,7 @@ def _count_equal_ranks(
     for host, one in asked.items():
         own = made_for if one["accelerator"] == AUTO else one["accelerator"]
         try:
-            counts[host] = count_ranks(host, one, looked[host], own)
+            counts[host] = count_ranks(host, one, observed[host], own)
         except UndecidedError as why:
             faults.append(why.fault)
     if len(set(counts.values())) > 1:
@@ -301,17 +301,17 @@ def _count_equal_ranks(
     return counts
 
 
-def describe_unused_devices(looked: Mapping[str, Accelerators], plan: ClusterPlan) -> list[str]:
+def describe_unused_devices(observed: Mapping[str, Accelerators], plan: ClusterPlan) -> list[str]:
     """Return one sentence for each kind of accelerator that torch does not use, or not through NCCL."""
     notes = []
     for vendor, step in NOT_NVIDIA.items():
         hosts = [
             host
-            for host, seen in looked.items()
+            for host, seen in observed.items()
             if count_usable_devices(seen, vendor)
             and plan["nodes"][host].get("accelerator") == "cpu"
         ]
         if hosts:
             notes.append(f"torch does not use the accelerators of {', '.join(hosts)}. {step}")
-    rocm = [h for h in looked if str(plan["nodes"][h].get("accelerator", "")).startswith("rocm")]
+    rocm = [h for h in observed if str(plan["nodes"][h].get("accelerator", "")).startswith("rocm")]
     return notes + ([f"{', '.join(rocm)} get {RCCL}"] if rocm else [])

@@ -115,9 +115,9 @@ def needs_own_source(seen: ToolkitPackages) -> bool:
 def explain_toolkit_failure(failed: Mapping[str, Any], seen: ToolkitPackages, url: str) -> str:
     """Explain why the package manager does not install a version that the repository has."""
     lines = [*str(failed.get("stderr") or "").splitlines(), str(failed.get("msg") or "")]
-    told = [line.strip().rstrip(".") for line in lines if line.strip()]
+    said = [line.strip().rstrip(".") for line in lines if line.strip()]
     telling = (
-        [line for line in told if line.startswith(("E:", "Error:"))] or told[-1:] or ["no output"]
+        [line for line in said if line.startswith(("E:", "Error:"))] or said[-1:] or ["no output"]
     )
     text = f"version {seen['version']} of {url} cannot be installed: {telling[0]}"
     way = seen["repository"]["in_the_way"]

@@ -62,9 +62,9 @@ def explain_nccl_failure(
         around: the node's own sources, from nccl_packages.
     """
     lines = [*str(failed.get("stderr") or "").splitlines(), str(failed.get("msg") or "")]
-    told = [line.strip().rstrip(".") for line in lines if line.strip()]
+    said = [line.strip().rstrip(".") for line in lines if line.strip()]
     telling = (
-        [line for line in told if line.startswith(("E:", "Error:"))] or told[-1:] or ["no output"]
+        [line for line in said if line.startswith(("E:", "Error:"))] or said[-1:] or ["no output"]
     )
     place = f" from {around['theirs']}, which the node had before" if around["theirs"] else ""
     text = f"{', '.join(pinned)} cannot be installed{place}: {telling[0]}"

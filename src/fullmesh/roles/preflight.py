@@ -104,7 +104,7 @@ class PreflightVerdict(TypedDict):
 
 
 def judge_preflight(
-    plan: ClusterPlan, hostvars: Any, hosts: Sequence[str], look: PreflightInput
+    plan: ClusterPlan, hostvars: Any, hosts: Sequence[str], given: PreflightInput
 ) -> PreflightVerdict:
     """Evaluate the answers of *hosts*.
 
@@ -114,20 +114,20 @@ def judge_preflight(
             version of
             the interpreter on a node without a result.
         hosts: the hosts of this run (``--limit`` may leave some out).
-        look: the time, and the answers of the hosts that were queried at once.
+        given: the time, and the answers of the hosts that were queried at once.
     """
-    observed, faults = collect_node_facts(hostvars, hosts, look.get("asked", {}))
+    observed, faults = collect_node_facts(hostvars, hosts, given.get("asked", {}))
     made, undecided = resolve_plan(plan, observed)
     faults += undecided
     for host, facts in observed.items():
-        faults += find_node_faults(made, host, facts["ansible_facts"], look["now"])
+        faults += find_node_faults(made, host, facts["ansible_facts"], given["now"])
     faults += find_twin_faults(observed)
     faults += find_node_name_faults(plan, observed)
     members = membership.build_membership(made)
     parted: dict[membership.Group, list[str]] = {"drifted": [], "peers": [], "converged": []}
     for host, said in observed.items():
         why = [*said["drift"], *find_choice_drift(made, said["resolved"])]
-        converge = str(hostvars[host].get("fullmesh_converge", look.get("converge")))
+        converge = str(hostvars[host].get("fullmesh_converge", given.get("converge")))
         parted[membership.choose_run_group(members, why, said["members"], converge)].append(host)
     return {
         "faults": [str(fault) for fault in sorted(set(faults))],
@@ -228,10 +228,10 @@ def resolve_plan(
         plan: derived from the inventory alone.
         observed: host -> its result of node_facts, for the hosts of this run that answered.
     """
-    looked = collect_accelerators(observed)
+    devices = collect_accelerators(observed)
     nothing: ResolvedSettings = {}
     kept = next((said["resolved"] for said in observed.values() if said["resolved"]), nothing)
-    choice, faults = accelerators.resolve_auto_choice(plan, looked, kept)
+    choice, faults = accelerators.resolve_auto_choice(plan, devices, kept)
     made = auto.apply_auto_choice(plan, choice)
     most = max(node["local_ranks"] for node in made["nodes"].values())
     if "process_groups" in plan and choice:

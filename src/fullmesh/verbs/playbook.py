@@ -145,11 +145,11 @@ def preview_playbook(
     if wants_json(args):
         print_text(render_run_document(shown, outcome, code))
     elif not isinstance(shown, JsonView):
-        told = foresight.render_change_table(
+        table = foresight.render_change_table(
             shown.progress.changes, len(shown.progress.changed()), measure_width(sys.stdout)
         )
-        if told:
-            print_text("\n".join(["", *told, ""]))
+        if table:
+            print_text("\n".join(["", *table, ""]))
     show_run_end(shown, outcome)
     write_exit_event(shown, outcome, code)
     return code

@@ -156,9 +156,9 @@ def query_jobs(
         return None, {}
     ranks: dict[tuple[str, str], list[Any]] = {}
     for answer in answers:
-        for look in answer.looks[-1:]:
-            for rank in look["ranks"]:
-                ranks.setdefault(jobs.make_job_key(rank, look), []).append(rank)
+        for last in answer.looks[-1:]:
+            for rank in last["ranks"]:
+                ranks.setdefault(jobs.make_job_key(rank, last), []).append(rank)
     return group_running_jobs(ranks), {one.name: one.why for one in answers if one.why}
 
 

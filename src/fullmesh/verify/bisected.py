@@ -145,12 +145,12 @@ def judge_group_run(
 
 def select_rank_events(said: CollectedRanks | None, number: int) -> RankReport:
     """Select a rank's events up to the last step of a run, because check L3's own job continues after it."""
-    told: RankReport = {"events": [], "log": ""}
+    report: RankReport = {"events": [], "log": ""}
     if said:
-        told = said["ranks"].get(str(number), told)
+        report = said["ranks"].get(str(number), report)
     last = ORDER.index(RUN_STEPS[-1])
-    kept = [e for e in told["events"] if e["step"] in STEPS and ORDER.index(e["step"]) <= last]
-    return {**told, "events": kept}
+    kept = [e for e in report["events"] if e["step"] in STEPS and ORDER.index(e["step"]) <= last]
+    return {**report, "events": kept}
 
 
 def find_group_ends(

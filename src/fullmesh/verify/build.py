@@ -83,14 +83,14 @@ def compute_duration(started: str, finished: str) -> float:
 def assemble_result(
     seen: ClusterObservations,
     run: VerificationRun,
-    rungs: Sequence[CheckOutcome],
+    checks: Sequence[CheckOutcome],
     found: Sequence[Finding],
 ) -> Result:
     """Assemble everything into the form of the schema."""
-    failed = [rung.id for rung in rungs if rung.status == FAILED]
+    failed = [check.id for check in checks if check.status == FAILED]
     rows = pairs.build_link_rows(seen)
     mesh = verify_mesh.summarize_mesh(seen)
-    job_ran = any(r.id in COLLECTIVES and r.status in ("passed", FAILED) for r in rungs)
+    job_ran = any(r.id in COLLECTIVES and r.status in ("passed", FAILED) for r in checks)
     made: Result = {
         "schema": SCHEMA,
         "fullmesh": __version__,
@@ -108,7 +108,7 @@ def assemble_result(
         "firewall_mode": seen.mode,
         "plan": dict(seen.plan),
         "nodes": {n: summarize_node(seen, n, run.systems.get(n, "")) for n in seen.plan["nodes"]},
-        "rungs": [rung.as_dict() for rung in rungs],
+        "rungs": [check.as_dict() for check in checks],
         "links": rows,
         "collectives": verify_ranks.summarize_collectives(seen) if job_ran else {},
         "findings": [finding.as_dict() for finding in found],

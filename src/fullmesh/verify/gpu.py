@@ -102,8 +102,8 @@ def collect_rank_gpus(seen: ClusterObservations) -> dict[int, tuple[str, GpusSte
     """Map each rank to its node and the result of its step ``gpus``."""
     return {
         rank: (name, data)
-        for name, rank, told, _ in iterate_ranks(seen)
-        if (data := convert_rank_steps(told).get("gpus"))
+        for name, rank, report, _ in iterate_ranks(seen)
+        if (data := convert_rank_steps(report).get("gpus"))
     }
 
 
@@ -130,8 +130,8 @@ def explain_no_gpus(seen: ClusterObservations) -> str:
 def collect_nccl_rates(seen: ClusterObservations) -> list[NcclSizeResult]:
     """Return the rates of all_reduce by message size, from the slowest rank."""
     table: dict[int, NcclSizeResult] = {}
-    for _, _, told, _ in iterate_ranks(seen):
-        said = convert_rank_steps(told).get("nccl_sizes")
+    for _, _, report, _ in iterate_ranks(seen):
+        said = convert_rank_steps(report).get("nccl_sizes")
         for row in said.get("sizes", []) if said else []:
             held = table.get(row["bytes"])
             if held is None or row["bus_gbit_s"] < held["bus_gbit_s"]:
@@ -194,8 +194,8 @@ def rule_nccl_bandwidth(seen: ClusterObservations) -> Iterator[Finding]:
 def read_nccl_tests(seen: ClusterObservations) -> dict[str, NcclTestsRun]:
     """Parse the output of nccl-tests on each node, with its exit code and last line."""
     found: dict[str, NcclTestsRun] = {}
-    for name, _, told, _ in iterate_ranks(seen):
-        data = convert_rank_steps(told).get("nccl_tests")
+    for name, _, report, _ in iterate_ranks(seen):
+        data = convert_rank_steps(report).get("nccl_tests")
         if data and data["applicable"]:
             text = data["text"]
             lines = [line for line in text.splitlines() if line.strip()]
@@ -206,14 +206,14 @@ def read_nccl_tests(seen: ClusterObservations) -> dict[str, NcclTestsRun]:
 
 def rule_nccl_tests(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that nccl-tests, if installed, completes without a wrong value."""
-    for name, told in read_nccl_tests(seen).items():
-        if told["code"] == 0 and told["wrong"] == 0:
+    for name, rows in read_nccl_tests(seen).items():
+        if rows["code"] == 0 and rows["wrong"] == 0:
             continue
-        wrong = told["wrong"]
+        wrong = rows["wrong"]
         why = (
             f"{wrong} values out of bounds"
             if wrong
-            else f"exit code {told['code']}, {told['last']}"
+            else f"exit code {rows['code']}, {rows['last']}"
         )
         yield Finding(
             "VC-715",
@@ -232,9 +232,9 @@ def collect_intra_node_rates(seen: ClusterObservations) -> dict[str, float]:
     """Return the GB/s of large messages between a node's GPUs: nccl-tests', or check L7's on a single node."""
     found = {
         name: max(
-            (row["bus_gb_s"] for row in told["rows"] if row["bytes"] >= LARGE_NVLINK), default=0.0
+            (row["bus_gb_s"] for row in rows["rows"] if row["bytes"] >= LARGE_NVLINK), default=0.0
         )
-        for name, told in read_nccl_tests(seen).items()
+        for name, rows in read_nccl_tests(seen).items()
     }
     if len(seen.plan["nodes"]) == 1:
         (name,) = seen.plan["nodes"]
@@ -275,9 +275,9 @@ def rule_nvlink_rate(seen: ClusterObservations) -> Iterator[Finding]:
 def rule_slow_node(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that nccl-tests measures about the same rate inside every node."""
     best = {
-        name: max(row["bus_gb_s"] for row in told["rows"])
-        for name, told in read_nccl_tests(seen).items()
-        if told["rows"]
+        name: max(row["bus_gb_s"] for row in rows["rows"])
+        for name, rows in read_nccl_tests(seen).items()
+        if rows["rows"]
     }
     if len(best) < 2:  # noqa: PLR2004 (nothing to compare with)
         return
@@ -325,8 +325,8 @@ def build_nccl_details(seen: ClusterObservations) -> Mapping[str, object]:
 
 def build_training_details(seen: ClusterObservations) -> Mapping[str, object]:
     """Build the details of check L8: the end of each job, as the first rank reported it."""
-    for _, _, told, _ in iterate_ranks(seen):
-        said = convert_rank_steps(told)
+    for _, _, report, _ in iterate_ranks(seen):
+        said = convert_rank_steps(report)
         jobs = {
             "ddp": said.get("ddp"),
             "amp": said.get("amp"),

@@ -60,7 +60,7 @@ def parse_setting_number(value: Any) -> float | None:
 def find_verify_faults(settings: Mapping[str, Any]) -> list[Fault]:
     """Return the faults in the role's settings."""
     found = []
-    unknown = [str(rung) for rung in settings["verify_cluster_rungs"] if rung not in RUNGS]
+    unknown = [str(check) for check in settings["verify_cluster_rungs"] if check not in RUNGS]
     if unknown or not settings["verify_cluster_rungs"]:
         found.append(
             Fault(
@@ -104,14 +104,14 @@ def filter_asked_findings(seen: ClusterObservations, found: Sequence[Finding]) -
 
 def add_lower_checks(seen: ClusterObservations) -> ClusterObservations:
     """Add the checks below a selected one of the job. Without them, it would pass if the job stopped early."""
-    last = max((JOB_RUNGS.index(rung) for rung in seen.rungs if rung in JOB_RUNGS), default=-1)
-    brought = [rung for rung in JOB_RUNGS[: last + 1] if rung not in seen.rungs]
+    last = max((JOB_RUNGS.index(check) for check in seen.rungs if check in JOB_RUNGS), default=-1)
+    brought = [check for check in JOB_RUNGS[: last + 1] if check not in seen.rungs]
     return replace(seen, rungs=(*seen.rungs, *brought)) if brought else seen
 
 
-def list_check_errors(found: Sequence[Finding], rungs: Sequence[str]) -> list[Finding]:
+def list_check_errors(found: Sequence[Finding], checks: Sequence[str]) -> list[Finding]:
     """List the findings that fail one of the given checks."""
-    return [f for f in found if f.rung in rungs and f.severity == ERROR]
+    return [f for f in found if f.rung in checks and f.severity == ERROR]
 
 
 def list_nodes_without_torch(seen: ClusterObservations) -> list[str]:
@@ -124,7 +124,7 @@ def explain_no_start(seen: ClusterObservations, below: Sequence[Finding]) -> str
 
     On a broken mesh, a job only hangs: Gloo waits 5 times its timeout and names the wrong node.
     """
-    if not any(rung in seen.rungs for rung in JOB_RUNGS):
+    if not any(check in seen.rungs for check in JOB_RUNGS):
         return NOT_ASKED
     broken = sorted({f.rung for f in list_check_errors(below, ("L0", "L2"))})
     if broken:
@@ -193,28 +193,28 @@ def describe_limited_nodes(nodes: Sequence[str]) -> str:
     return f"{join_names(nodes)} left out of this run (--limit)"
 
 
-def limit_to_run_nodes(seen: ClusterObservations, rung: CheckOutcome) -> CheckOutcome:
+def limit_to_run_nodes(seen: ClusterObservations, check: CheckOutcome) -> CheckOutcome:
     """Mark a passed check as not run if nodes were left out, because it does not cover them."""
-    if rung.status != PASSED or not seen.left_out():
-        return rung
+    if check.status != PASSED or not seen.left_out():
+        return check
     return CheckOutcome(
-        rung.id, NOT_RUN, describe_limited_nodes(seen.left_out()), rung.seconds, rung.details
+        check.id, NOT_RUN, describe_limited_nodes(seen.left_out()), check.seconds, check.details
     )
 
 
 def judge_check(
     seen: ClusterObservations,
-    rung: RungId,
+    check: RungId,
     found: Sequence[Finding],
     seconds: float,
     details: Mapping[str, object],
 ) -> CheckOutcome:
     """Return the outcome of a check that ran on all nodes."""
-    if rung not in seen.rungs:
-        return CheckOutcome(rung, SKIPPED, NOT_ASKED)
-    bad = list_check_errors(found, (rung,))
+    if check not in seen.rungs:
+        return CheckOutcome(check, SKIPPED, NOT_ASKED)
+    bad = list_check_errors(found, (check,))
     reason = bad[0].cause if bad else ""
-    return CheckOutcome(rung, FAILED if bad else PASSED, reason, seconds, details)
+    return CheckOutcome(check, FAILED if bad else PASSED, reason, seconds, details)
 
 
 def judge_link_check(
@@ -236,57 +236,57 @@ def judge_link_check(
             for r in seen.outside.get("links", [])
         ],
     }
-    rung = judge_check(seen, "L2", found, find_longest_call(seen, "links"), details)
-    if rung.status == PASSED and not wanted:
+    check = judge_check(seen, "L2", found, find_longest_call(seen, "links"), details)
+    if check.status == PASSED and not wanted:
         return CheckOutcome("L2", SKIPPED, "one node has no links")
-    if rung.status == PASSED and tried < wanted:
+    if check.status == PASSED and tried < wanted:
         return CheckOutcome(
             "L2", NOT_RUN, f"only {tried} of {wanted} links were tried", 0.0, details
         )
-    return rung
+    return check
 
 
 def get_job_details(
-    seen: ClusterObservations, rung: str, table: Sequence[RankRow]
+    seen: ClusterObservations, check: str, table: Sequence[RankRow]
 ) -> Mapping[str, object]:
     """Return the details to keep for a check of the job."""
-    if rung == "L7":
+    if check == "L7":
         return verify_gpu.build_nccl_details(seen)
-    if rung == "L8":
+    if check == "L8":
         return verify_gpu.build_training_details(seen)
-    return {"ranks": list(table)} if rung == "L3" else {}
+    return {"ranks": list(table)} if check == "L3" else {}
 
 
 def judge_job_checks(
     seen: ClusterObservations, found: Sequence[Finding], why_not: str
 ) -> list[CheckOutcome]:
     """Judge checks L3 to L5, L7 and L8 in order. Checks after a failed one are not run."""
-    rungs: list[CheckOutcome] = []
+    checks: list[CheckOutcome] = []
     table = [] if why_not else verify_ranks.build_rank_rows(seen)
     spent = verify_ranks.summarize_collectives(seen)
-    for rung in JOB_RUNGS:
-        if rung not in seen.rungs:
-            rungs.append(CheckOutcome(rung, SKIPPED, NOT_ASKED))
+    for check in JOB_RUNGS:
+        if check not in seen.rungs:
+            checks.append(CheckOutcome(check, SKIPPED, NOT_ASKED))
             continue
         if why_not:
             word: Status = SKIPPED if seen.check_mode else NOT_RUN
-            rungs.append(CheckOutcome(rung, word, why_not))
+            checks.append(CheckOutcome(check, word, why_not))
             continue
-        broken = next((r for r in rungs if r.status == FAILED), None)
+        broken = next((r for r in checks if r.status == FAILED), None)
         if broken:
-            rungs.append(CheckOutcome(rung, NOT_RUN, f"{broken.id} failed"))
+            checks.append(CheckOutcome(check, NOT_RUN, f"{broken.id} failed"))
             continue
-        absent = verify_gpu.explain_no_gpus(seen) if rung == "L7" else ""
+        absent = verify_gpu.explain_no_gpus(seen) if check == "L7" else ""
         if absent:
-            rungs.append(CheckOutcome(rung, SKIPPED, absent))
+            checks.append(CheckOutcome(check, SKIPPED, absent))
             continue
-        details = get_job_details(seen, rung, table)
-        seconds = verify_ranks.sum_check_seconds(spent, rung)
-        judged = judge_check(seen, rung, found, seconds, details)
-        if rung == "L7" and judged.status == PASSED:
+        details = get_job_details(seen, check, table)
+        seconds = verify_ranks.sum_check_seconds(spent, check)
+        judged = judge_check(seen, check, found, seconds, details)
+        if check == "L7" and judged.status == PASSED:
             judged = replace(judged, reason=verify_gpu.describe_nccl_library(seen))
-        rungs.append(judged)
-    return rungs
+        checks.append(judged)
+    return checks
 
 
 def judge_nccl_check(seen: ClusterObservations, found: Sequence[Finding]) -> CheckOutcome:
@@ -302,7 +302,7 @@ def judge_nccl_check(seen: ClusterObservations, found: Sequence[Finding]) -> Che
 
 
 def soften_in_check_mode(
-    rungs: Sequence[CheckOutcome], found: Sequence[Finding]
+    checks: Sequence[CheckOutcome], found: Sequence[Finding]
 ) -> tuple[list[CheckOutcome], list[Finding]]:
     """Turn errors into warnings in check mode, because nothing was configured."""
     mild = [replace(f, severity=WARNING) if f.severity == ERROR else f for f in found]
@@ -310,7 +310,7 @@ def soften_in_check_mode(
         CheckOutcome(r.id, SKIPPED, f"check mode: {r.reason}", r.seconds, r.details)
         if r.status in (FAILED, NOT_RUN)
         else r
-        for r in rungs
+        for r in checks
     ]
     return softened, mild
 
@@ -327,7 +327,7 @@ def judge_all_checks(
     found = [*below, *filter_asked_findings(seen, job)]
     facts_seconds = find_longest_call(seen, "node", "facts")
     clocks = {n: round(v, 3) for n, v in verify_node.compute_clock_offsets(seen).items()}
-    rungs = [
+    checks = [
         limit_to_run_nodes(seen, judge_check(seen, "L0", found, facts_seconds, {})),
         limit_to_run_nodes(
             seen, judge_check(seen, "L1", found, facts_seconds, {"clock_offsets": clocks})
@@ -337,6 +337,6 @@ def judge_all_checks(
         limit_to_run_nodes(seen, judge_nccl_check(seen, found)),
     ]
     order = list(RUNGS)
-    rungs.sort(key=lambda rung: order.index(rung.id))
+    checks.sort(key=lambda check: order.index(check.id))
     found = sorted(found, key=lambda f: (f.severity != ERROR, order.index(f.rung)))
-    return soften_in_check_mode(rungs, found) if seen.check_mode else (rungs, found)
+    return soften_in_check_mode(checks, found) if seen.check_mode else (checks, found)

@@ -217,8 +217,8 @@ def merge_results(results: Sequence[Result]) -> Result:
     first, last = results[0], results[-1]
     whole = next((r for r in reversed(results) if r["collectives"]), None)
     ids = [name for name in RUNGS if any(find_check_row(result, name) for result in results)]
-    rungs = [merge_check(results, name) for name in ids]
-    failed = [row["id"] for row in rungs if row["status"] == FAILED]
+    checks = [merge_check(results, name) for name in ids]
+    failed = [row["id"] for row in checks if row["status"] == FAILED]
     started = min(result["started"] for result in results)
     errors = any(result["exit_code"] for result in results)
     made: Result = {
@@ -236,7 +236,7 @@ def merge_results(results: Sequence[Result]) -> Result:
         "notes": remove_repeats(row for result in results for row in result["notes"]),
         "firewall_mode": join_names(remove_repeats(result["firewall_mode"] for result in results)),
         "nodes": merge_nodes(results),
-        "rungs": rungs,
+        "rungs": checks,
         "links": merge_links(results),
         "collectives": whole["collectives"] if whole else {},
         "findings": merge_findings(results),

@@ -78,8 +78,8 @@ def parse_nccl_network(said: Sequence[str]) -> dict[str, str]:
 def collect_nccl_reports(seen: ClusterObservations) -> dict[str, NcclReport]:
     """Map each node to NCCL's output on it, if there was any."""
     found: dict[str, NcclReport] = {}
-    for name, _, told, _ in iterate_ranks(seen):
-        step = convert_rank_steps(told).get("nccl")
+    for name, _, report, _ in iterate_ranks(seen):
+        step = convert_rank_steps(report).get("nccl")
         if not step or not step.get("said"):
             continue
         held = found.setdefault(name, NcclReport())
@@ -230,10 +230,10 @@ def rule_tcp_fallback(seen: ClusterObservations) -> Iterator[Finding]:
         return
     if not all(describe_fast_network(seen, name) for name in names):
         return
-    told = collect_nccl_reports(seen)
+    reports = collect_nccl_reports(seen)
     groups: dict[tuple[str, str], list[str]] = {}
     for name in took:
-        why = explain_no_rdma(seen, name, told[name])
+        why = explain_no_rdma(seen, name, reports[name])
         groups.setdefault((why.cause, why.seen), []).append(name)
     for (cause, value), nodes in groups.items():
         first = nodes[0]
@@ -246,7 +246,7 @@ def rule_tcp_fallback(seen: ClusterObservations) -> Iterator[Finding]:
             peer=join_names([name for name in names if name != first]),
             seen=join_names([one for one in (f"Using network {SOCKET}", value) if one]),
             expected="RDMA",
-            fix=explain_no_rdma(seen, first, told[first]).fix,
+            fix=explain_no_rdma(seen, first, reports[first]).fix,
             severity=WARNING,
         )
 
@@ -264,7 +264,7 @@ def rule_mixed_networks(seen: ClusterObservations) -> Iterator[Finding]:
     odd = kinds[least]
     others = [name for name in took if name not in odd]
     usual = join_names(sorted({took[name] for name in others}))
-    told = collect_nccl_reports(seen)
+    reports = collect_nccl_reports(seen)
     why = RdmaObstacle(
         "no RDMA port of it is up",
         "",
@@ -275,7 +275,7 @@ def rule_mixed_networks(seen: ClusterObservations) -> Iterator[Finding]:
             "its plugin differs", "", f"on {odd[0]}: install the same NCCL plugin as on {others[0]}"
         )
     elif describe_fast_network(seen, odd[0]):
-        why = explain_no_rdma(seen, odd[0], told[odd[0]])
+        why = explain_no_rdma(seen, odd[0], reports[odd[0]])
     yield Finding(
         "VC-721",
         "L7",
@@ -286,7 +286,7 @@ def rule_mixed_networks(seen: ClusterObservations) -> Iterator[Finding]:
         seen=join_names([one for one in (f"Using network {least}", why.seen) if one]),
         expected=f"Using network {usual}",
         fix=why.fix,
-        severity=WARNING if all(one.connected for one in told.values()) else ERROR,
+        severity=WARNING if all(one.connected for one in reports.values()) else ERROR,
     )
 
 

@@ -405,12 +405,12 @@ def rule_nccl_address(seen: ClusterObservations) -> Iterator[Finding]:
 
 def explain_no_nccl(seen: ClusterObservations) -> str:
     """Return why L6 is skipped, or ""."""
-    told: list[Mapping[str, Any]] = [
+    answers: list[Mapping[str, Any]] = [
         seen.nodes.get(name, {}).get("node", {}).get("nccl", {}) for name in seen.plan["nodes"]
     ]
-    if not any(told):
+    if not any(answers):
         return "NCCL was not tested: no node has its cluster address"
-    if all(not said or said.get("reason") == "missing" for said in told):
+    if all(not said or said.get("reason") == "missing" for said in answers):
         return "no system library libnccl.so.2 on any node"
     return ""
 

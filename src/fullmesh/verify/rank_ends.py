@@ -93,10 +93,10 @@ class JobStopCause:
     followed: list[RankEnd]
 
 
-def list_steps(rungs: Sequence[str]) -> list[str]:
+def list_steps(checks: Sequence[str]) -> list[str]:
     """List the steps for the selected checks. A check needs the ones below it."""
-    highest = max((rung for rung in rungs if rung in STEPS.values()), default="")
-    return [step for step, rung in STEPS.items() if rung <= highest]
+    highest = max((check for check in checks if check in STEPS.values()), default="")
+    return [step for step, check in STEPS.items() if check <= highest]
 
 
 def iterate_ranks(seen: ClusterObservations) -> Iterator[tuple[str, int, RankReport, RanksEnd]]:
@@ -105,8 +105,8 @@ def iterate_ranks(seen: ClusterObservations) -> Iterator[tuple[str, int, RankRep
     for name, node in seen.plan["nodes"].items():
         gloo = seen.nodes.get(name, {}).get("gloo")
         for rank in node["ranks"]:
-            told = gloo["ranks"].get(str(rank), silent) if gloo else silent
-            yield name, rank, told, gloo["ended"] if gloo else {}
+            report = gloo["ranks"].get(str(rank), silent) if gloo else silent
+            yield name, rank, report, gloo["ended"] if gloo else {}
 
 
 def read_missing_answer(said: Mapping[str, object], ranks: Sequence[int]) -> CollectedRanks | None:
@@ -137,7 +137,7 @@ def find_last_line(log: str) -> str:
 
 
 def find_silent_rank_end(
-    name: str, rank: int, told: RankReport, ended: RanksEnd, step: str
+    name: str, rank: int, report: RankReport, ended: RanksEnd, step: str
 ) -> RankEnd:
     """Find out why a rank never wrote a line."""
     error = str(ended.get("error", ""))
@@ -146,7 +146,7 @@ def find_silent_rank_end(
     code: int | str = ended.get("codes", {}).get(str(rank), "unknown")
     silent = f"it never wrote a line (exit code {code}{describe_signal(code)})"
     state = "lost" if ended.get("code") == LOST_NODE else "absent"
-    why = error or locate_exception(told["log"]) or get_last_rank_line(told) or silent
+    why = error or locate_exception(report["log"]) or get_last_rank_line(report) or silent
     own, fix = ended.get("code", ""), ended.get("fix", "")
     return RankEnd(rank, name, step, state, why, code=own, fix=fix)
 
@@ -158,13 +158,13 @@ def locate_exception(log: str) -> str:
 
 
 def find_rank_end(
-    name: str, rank: int, told: RankReport, ended: RanksEnd, wanted: Sequence[str]
+    name: str, rank: int, report: RankReport, ended: RanksEnd, wanted: Sequence[str]
 ) -> RankEnd:
     """Find the step in which one rank stopped."""
     # A rank is unprivileged and writes its own lines, so unknown steps do not count.
-    events = [event for event in told["events"] if event["step"] in (*STEPS, "done")]
+    events = [event for event in report["events"] if event["step"] in (*STEPS, "done")]
     if not events:
-        return find_silent_rank_end(name, rank, told, ended, wanted[0])
+        return find_silent_rank_end(name, rank, report, ended, wanted[0])
     last = events[-1]
     if last["step"] == "done" or (last["step"] == wanted[-1] and last["state"] in GOOD):
         return RankEnd(rank, name, "", "ok", "")
@@ -187,7 +187,7 @@ def find_rank_end(
         return RankEnd(rank, name, last["step"], "stopped", f"it was ended in step {last['step']}")
     code = ended.get("codes", {}).get(str(rank), "unknown")
     text = "; ".join(
-        filter(None, (f"exit code {code}{describe_signal(code)}", get_last_rank_line(told)))
+        filter(None, (f"exit code {code}{describe_signal(code)}", get_last_rank_line(report)))
     )
     return RankEnd(rank, name, last["step"], "died", text)
 
@@ -200,11 +200,11 @@ def describe_signal(code: int | str) -> str:
         return ""
 
 
-def compute_step_ends(told: RankReport) -> dict[str, float]:
+def compute_step_ends(report: RankReport) -> dict[str, float]:
     """Return when a rank ended each step, successfully or not, in seconds since its start."""
     begun: dict[str, float] = {}
     found: dict[str, float] = {}
-    for event in told["events"]:
+    for event in report["events"]:
         if event["state"] == "begin":
             begun[event["step"]] = event.get("at", 0.0)
         elif event["step"] in begun:
@@ -215,22 +215,22 @@ def compute_step_ends(told: RankReport) -> dict[str, float]:
 def find_shared_step(seen: ClusterObservations) -> str:
     """Return the last step that all ranks completed together, or "". It gives their clocks a common moment."""
     done = [
-        {event["step"] for event in told["events"] if event["state"] in GOOD}
-        for _, _, told, _ in iterate_ranks(seen)
-        if told["events"]
+        {event["step"] for event in report["events"] if event["state"] in GOOD}
+        for _, _, report, _ in iterate_ranks(seen)
+        if report["events"]
     ]
     common = set.intersection(*done) if done else set()
     return next((step for step in reversed(STEPS) if step in common and step not in APART), "")
 
 
-def add_end_time(end: RankEnd, told: RankReport, ended: RanksEnd, shared: str) -> RankEnd:
+def add_end_time(end: RankEnd, report: RankReport, ended: RanksEnd, shared: str) -> RankEnd:
     """Add the time of an end, if known. A rank that a supervisor killed has no time of its own."""
-    times = compute_step_ends(told)
+    times = compute_step_ends(report)
     if end.state in ENDED and not any(ended.get("codes", {}).values()):
-        begun = next((e.get("at", 0.0) for e in told["events"] if e["step"] == end.step), 0.0)
+        begun = next((e.get("at", 0.0) for e in report["events"] if e["step"] == end.step), 0.0)
         return replace(end, spent=max(0.0, ended.get("seconds", 0.0) - begun))
     if end.state == "failed":
-        end = replace(end, spent=told["events"][-1].get("seconds", 0.0))
+        end = replace(end, spent=report["events"][-1].get("seconds", 0.0))
     last = ended.get("at", {}).get(str(end.rank)) if end.state == "died" else times.get(end.step)
     if last is None or shared not in times or end.state in ("ok", "absent", "lost", *ENDED):
         return end
@@ -258,8 +258,8 @@ def find_first_broken(found: Sequence[RankEnd]) -> list[RankEnd]:
     broken = broken or [end for end in found if end.step]
     if not broken:
         return []
-    rung = min(STEPS[end.step] for end in broken)
-    lowest = min(order.index(end.step) for end in broken if STEPS[end.step] == rung)
+    check = min(STEPS[end.step] for end in broken)
+    lowest = min(order.index(end.step) for end in broken if STEPS[end.step] == check)
     at_step = [end for end in broken if order.index(end.step) == lowest]
     most = min(WORTH.index(end.state) for end in at_step)
     return [end for end in at_step if WORTH.index(end.state) == most]

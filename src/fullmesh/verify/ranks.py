@@ -304,9 +304,9 @@ def suggest_more_time(seen: ClusterObservations) -> str:
     )
 
 
-def list_rank_listeners(told: RankReport) -> list[tuple[str, int]]:
+def list_rank_listeners(report: RankReport) -> list[tuple[str, int]]:
     """List the (address, port) on which a rank listened."""
-    said = convert_rank_steps(told).get("sockets")
+    said = convert_rank_steps(report).get("sockets")
     return [(address, port) for address, port in said["listeners"]] if said else []
 
 
@@ -314,9 +314,9 @@ def rule_rank_listeners(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that every port on which a rank listened is in the range and on the cluster address."""
     data = seen.plan["data_ports"]
     named = (seen.plan["master"]["port"], seen.plan["rendezvous"]["port"])
-    for name, rank, told, _ in iterate_ranks(seen):
+    for name, rank, report, _ in iterate_ranks(seen):
         own = seen.address(name)
-        free = [(a, p) for a, p in list_rank_listeners(told) if p not in named]
+        free = [(a, p) for a, p in list_rank_listeners(report) if p not in named]
         out = [f"{a}:{p}" for a, p in free if not data["first"] <= p <= data["last"]]
         if out:
             yield Finding(
@@ -348,15 +348,15 @@ def summarize_collectives(seen: ClusterObservations) -> Collectives:
     slowest: dict[str, float] = {}
     unsupported: set[str] = set()
     latency, bandwidth, mib = 0.0, 0.0, 0
-    for _, _, told, _ in iterate_ranks(seen):
-        for event in told["events"]:
+    for _, _, report, _ in iterate_ranks(seen):
+        for event in report["events"]:
             if event["state"] == "unsupported":
                 unsupported.add(event["step"])
             if event["state"] == "ok" and event["step"] in STEPS:
                 slowest[event["step"]] = max(
                     slowest.get(event["step"], 0.0), event.get("seconds", 0.0)
                 )
-        said = convert_rank_steps(told)
+        said = convert_rank_steps(report)
         if smallest := said.get("latency"):
             latency = max(latency, smallest["latency_us"])
         if rate := said.get("bandwidth"):
@@ -374,10 +374,10 @@ def summarize_collectives(seen: ClusterObservations) -> Collectives:
     }
 
 
-def sum_check_seconds(found: Collectives, rung: str) -> float:
+def sum_check_seconds(found: Collectives, check: str) -> float:
     """Return how long the slowest rank took for the steps of a check."""
     spent = found.get("seconds", {})
-    return float(sum(value for step, value in spent.items() if STEPS[step] == rung))
+    return float(sum(value for step, value in spent.items() if STEPS[step] == check))
 
 
 def build_rank_rows(seen: ClusterObservations) -> list[RankRow]:
@@ -389,10 +389,10 @@ def build_rank_rows(seen: ClusterObservations) -> list[RankRow]:
             "step": end.step or "done",
             "state": end.state,
             "text": end.text,
-            "listeners": [f"{a}:{p}" for a, p in list_rank_listeners(told)],
-            "log": "" if end.state == "ok" else told["log"],
+            "listeners": [f"{a}:{p}" for a, p in list_rank_listeners(report)],
+            "log": "" if end.state == "ok" else report["log"],
         }
-        for (name, rank, told, _), end in zip(
+        for (name, rank, report, _), end in zip(
             iterate_ranks(seen), find_rank_ends(seen), strict=True
         )
     ]

@@ -322,14 +322,14 @@ def find_missing_gids(seen: ClusterObservations) -> Iterator[Finding]:
 
 def find_different_mtus(seen: ClusterObservations, tries: list[RdmaTry]) -> Iterator[Finding]:
     """Find pairs whose active MTUs differ: they work with the smaller one, at a lower rate."""
-    told: set[frozenset[tuple[str, str]]] = set()
+    reported: set[frozenset[tuple[str, str]]] = set()
     for one in tries:
         said = one.said
         ends = frozenset(((one.source, said["device"]), (one.target, said["peer_device"])))
-        if said["spare"] or ends in told or not said["mtu"] or not said["peer_mtu"]:
+        if said["spare"] or ends in reported or not said["mtu"] or not said["peer_mtu"]:
             continue
         if said["mtu"] != said["peer_mtu"]:
-            told.add(ends)
+            reported.add(ends)
             low, high = sorted(((said["mtu"], one.source), (said["peer_mtu"], one.target)))
             yield Finding(
                 "VC-228",

@@ -128,8 +128,8 @@ def build_watch_script(
     # the launcher would otherwise start a second watch
     always = {"FULLMESH_WATCH": "0", **build_rank_environment(plan, name, command)}
     ours = " ".join(shlex.quote(f"{key}={value}") for key, value in always.items())
-    told = {**build_job_members(plan), "services": plan.get("services", [])}
-    who = json.dumps(told, separators=(",", ":"))
+    settings = {**build_job_members(plan), "services": plan.get("services", [])}
+    who = json.dumps(settings, separators=(",", ":"))
     arguments = [
         bundle_programs(),
         "--json",
@@ -270,19 +270,19 @@ def explain_missing_node(
 ) -> str:
     """Explain why a node is missing: from its own report, the store's node, and whether its job runs."""
     name = missing["node"]
-    told = [
+    lines = [
         clean_node_text(p["why"])
         + (f" (it tries {format_problem_endpoint(p)})" if p["host"] != missing["host"] else "")
         for p in found
         if p["code"] == "WA-102" and p["at"] == name
     ]
     if missing["zone"]:
-        told.append(clean_node_text(missing["why"]))
+        lines.append(clean_node_text(missing["why"]))
     node = nodes.get(name)
-    if not told and node is not None and node.code is not None:
+    if not lines and node is not None and node.code is not None:
         end = "ssh failed" if node.code == SSH_FAILED and not node.started else f"exit {node.code}"
-        told.append(f"the job does not run there ({end}: {clean_and_shorten(node.last, 300)})")
-    return "; ".join(told) or clean_node_text(missing["why"])
+        lines.append(f"the job does not run there ({end}: {clean_and_shorten(node.last, 300)})")
+    return "; ".join(lines) or clean_node_text(missing["why"])
 
 
 def merge_problems(

@@ -68,27 +68,27 @@ class BlockingRule:
         return self.packet.sport or self.packet.dport
 
 
-def list_blocked_ports(look: ClusterEvidence, block: BlockedLink) -> list[int]:
+def list_blocked_ports(evidence: ClusterEvidence, block: BlockedLink) -> list[int]:
     """List the ports of a link that are blocked in this way."""
     return [
         r["port"]
-        for r in look.records(block.source)
+        for r in evidence.records(block.source)
         if r["node"] == block.target and r["verdict"] != "open" and r["kind"] != "outside"
     ]
 
 
-def list_failed_packets(look: ClusterEvidence, block: BlockedLink) -> list[tuple[str, Packet]]:
+def list_failed_packets(evidence: ClusterEvidence, block: BlockedLink) -> list[tuple[str, Packet]]:
     """List the packets of failed connections with the nodes whose rules apply, the likeliest first."""
-    source, target = look.address(block.source), look.address(block.target)
-    cards = {name: look.cluster_card(name) for name in (block.source, block.target)}
-    own = look.port_range(block.source) or KERNEL_RANGE
+    source, target = evidence.address(block.source), evidence.address(block.target)
+    cards = {name: evidence.cluster_card(name) for name in (block.source, block.target)}
+    own = evidence.port_range(block.source) or KERNEL_RANGE
     found: dict[str, list[tuple[str, Packet]]] = {
         "target": [],
         "leaving": [],
         "back": [],
         "source": [],
     }
-    for port in list_blocked_ports(look, block)[:PORTS_TRIED]:
+    for port in list_blocked_ports(evidence, block)[:PORTS_TRIED]:
         to_target = make_tcp_packet(source, target, port, cards[block.target])
         found["target"].append((block.target, to_target))
         leaving = make_tcp_packet(source, target, port, cards[block.source], outgoing=True)
@@ -116,20 +116,20 @@ def resolve_traced_rule(ruleset: Ruleset, one: TracedPacket) -> tuple[str, str, 
     return DROP, one["rule"], False
 
 
-def find_traced_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRule | None:
+def find_traced_rule(evidence: ClusterEvidence, block: BlockedLink) -> BlockingRule | None:
     """Return the rule that the kernel's trace shows for packets of a link. None if it shows none."""
-    source, target = look.address(block.source), look.address(block.target)
-    shut = set(list_blocked_ports(look, block))
+    source, target = evidence.address(block.source), evidence.address(block.target)
+    shut = set(list_blocked_ports(evidence, block))
     for name in (block.source, block.target):
-        card, outgoing = look.cluster_card(name), name == block.source
-        for one in look.seen.nodes.get(name, {}).get("traced", []):
+        card, outgoing = evidence.cluster_card(name), name == block.source
+        for one in evidence.seen.nodes.get(name, {}).get("traced", []):
             ends = (one["source"], one["target"])
             asked = ends == (source, target) and one["dport"] in shut
             if not asked and not (ends == (target, source) and one["sport"] in shut):
                 continue
             port = one["dport"] if asked else one["sport"]
             packet = make_tcp_packet(source, target, port, card, outgoing=outgoing)
-            verdict, text, reset = resolve_traced_rule(look.ruleset(name), one)
+            verdict, text, reset = resolve_traced_rule(evidence.ruleset(name), one)
             table = f"{one['family']} {one['table']}"
             # such a rule matches on the sending account, so it may accept other accounts' packets
             sure = not any(word in one["rule"].split() for word in ("skuid", "skgid"))
@@ -142,19 +142,19 @@ def find_traced_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRule 
     return None
 
 
-def find_blocking_rule(look: ClusterEvidence, block: BlockedLink) -> BlockingRule:
+def find_blocking_rule(evidence: ClusterEvidence, block: BlockedLink) -> BlockingRule:
     """Find the node and rule that stop a link. The rule accepts if no rule of the two nodes stops it."""
-    told = find_traced_rule(look, block)
-    if told:
-        return told
-    tried = list_failed_packets(look, block)
+    traced = find_traced_rule(evidence, block)
+    if traced:
+        return traced
+    tried = list_failed_packets(evidence, block)
     if not block.place.startswith("on_the_way"):  # then the taps have seen that no node does it
         for node, packet in tried:
-            stop = packet_filter.evaluate_packet(look.ruleset(node), packet)
+            stop = packet_filter.evaluate_packet(evidence.ruleset(node), packet)
             if stop.verdict != ACCEPT:
                 return BlockingRule((block,), node, stop, packet)
         for node, packet in tried:
-            for stop in packet_filter.find_possible_stops(look.ruleset(node), packet):
+            for stop in packet_filter.find_possible_stops(evidence.ruleset(node), packet):
                 if can_explain_block(block, node, packet, stop):
                     return BlockingRule((block,), node, stop, packet)
     packet = tried[0][1] if tried else make_tcp_packet("", "", 0, "")
@@ -185,20 +185,22 @@ def is_unsent_answer(block: BlockedLink, node: str, packet: Packet) -> bool:
 
 
 def find_request_blocks(
-    look: ClusterEvidence, block: BlockedLink, rule: BlockingRule
+    evidence: ClusterEvidence, block: BlockedLink, rule: BlockingRule
 ) -> list[BlockingRule]:
     """Find a rule of the other node that stops requests on further ports, if a first rule stops replies."""
     if not rule.stop.table or rule.packet.state == "new":
         return []
-    for node, packet in list_failed_packets(look, block):
+    for node, packet in list_failed_packets(evidence, block):
         if packet.state == "new" and node != rule.node:
-            stop = packet_filter.evaluate_packet(look.ruleset(node), packet)
+            stop = packet_filter.evaluate_packet(evidence.ruleset(node), packet)
             if stop.verdict != ACCEPT and stop.table:
                 return [BlockingRule((block,), node, stop, packet)]
     return []
 
 
-def find_reverse_links(look: ClusterEvidence, rule: BlockingRule) -> tuple[tuple[str, str], ...]:
+def find_reverse_links(
+    evidence: ClusterEvidence, rule: BlockingRule
+) -> tuple[tuple[str, str], ...]:
     """Find links in the other direction that a rule against replies also blocks, by its text.
 
     The rule stops requests from its port, because listeners of the data range reply from ports that
@@ -213,40 +215,40 @@ def find_reverse_links(look: ClusterEvidence, rule: BlockingRule) -> tuple[tuple
         # answers leave the target and arrive at the source
         if rule.node != (block.target if rule.packet.outgoing else block.source):
             continue
-        own = look.port_range(block.target) or KERNEL_RANGE
+        own = evidence.port_range(block.target) or KERNEL_RANGE
         ends, card = (
-            (look.address(block.target), look.address(block.source)),
-            look.cluster_card(rule.node),
+            (evidence.address(block.target), evidence.address(block.source)),
+            evidence.cluster_card(rule.node),
         )
         asked = make_tcp_packet(*ends, own.first, card, outgoing=rule.packet.outgoing)
         from_there = asked._replace(sport=rule.port) if rule.port in own else asked
         for packet in (from_there, asked._replace(sport=own.last, state="established")):
-            stop = packet_filter.evaluate_packet(look.ruleset(rule.node), packet)
+            stop = packet_filter.evaluate_packet(evidence.ruleset(rule.node), packet)
             if (stop.table, stop.chain, stop.handle) == place:
                 found.append((block.target, block.source))
                 break
     return tuple(pair for pair in found if pair not in rule.pairs)
 
 
-def group_blocking_rules(look: ClusterEvidence) -> list[BlockingRule]:
+def group_blocking_rules(evidence: ClusterEvidence) -> list[BlockingRule]:
     """Group all blocked links by rule."""
-    shut = [b for b in list_blocked_links(look.seen) if b.verdict in FIREWALLED]
+    shut = [b for b in list_blocked_links(evidence.seen) if b.verdict in FIREWALLED]
     by_rule: dict[tuple[object, ...], list[BlockingRule]] = {}
     found: list[BlockingRule] = []
     unknown: list[BlockedLink] = []
     for block in shut:
-        first = find_blocking_rule(look, block)
+        first = find_blocking_rule(evidence, block)
         if not first.stop.table:
             unknown.append(block)
             continue
-        for rule in (first, *find_request_blocks(look, block, first)):
+        for rule in (first, *find_request_blocks(evidence, block, first)):
             key = (rule.node, rule.stop.table, rule.stop.chain, rule.stop.handle)
             by_rule.setdefault(key, []).append(rule)
     for held in by_rule.values():
         whole = merge_rule_links(held)
-        found.append(replace(whole, too=find_reverse_links(look, whole)))
+        found.append(replace(whole, too=find_reverse_links(evidence, whole)))
     for group in group_blocked_links(unknown):
-        found.append(replace(find_blocking_rule(look, group[0]), group=tuple(group)))
+        found.append(replace(find_blocking_rule(evidence, group[0]), group=tuple(group)))
     return found
 
 

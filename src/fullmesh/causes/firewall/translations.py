@@ -42,9 +42,9 @@ class SourceTranslation:
 
 def read_translation(rule: NftRule) -> tuple[str, str] | None:
     """Return the statement of a rule that translates the source, and the new address, or None."""
-    told = TARGETS.search(rule["line"])
-    if told:
-        return told[1], (told[2] or "").partition(":")[0]
+    target = TARGETS.search(rule["line"])
+    if target:
+        return target[1], (target[2] or "").partition(":")[0]
     for part in rule["expr"]:
         kind = next(iter(part), "")
         held = part[kind] if kind else None

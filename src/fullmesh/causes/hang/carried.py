@@ -93,9 +93,9 @@ def _count_lost_segments(
 ) -> int | None:
     """Count segments that one end sent and the other did not receive, in every sample. None if an end is not known."""
     found = [
-        look[sender]["segments_out"] - look[receiver]["segments_in"]
-        for look in looks
-        if sender in look and receiver in look
+        answer[sender]["segments_out"] - answer[receiver]["segments_in"]
+        for answer in looks
+        if sender in answer and receiver in answer
     ]
     return max(0, min(found)) if found else None
 
@@ -104,16 +104,16 @@ def describe_dead_directions(found: Sequence[StuckConnection]) -> str:
     """Describe the directions in which nothing arrives, or return ""."""
     ways = list(dict.fromkeys(way for one in found for way in one.ways))
     pairs = list(dict.fromkeys(frozenset(way) for way in ways))
-    told = []
+    lines = []
     for pair in pairs[:SHOWN]:
         both = [way for way in ways if frozenset(way) == pair]
         here, there = both[0]
-        told.append(
+        lines.append(
             f"no packets arrive between {here} and {there}, in either direction"
             if len(both) > 1
             else f"no packets from {here} arrive at {there}"
         )
-    return "; ".join(told)
+    return "; ".join(lines)
 
 
 def find_dead_interfaces(job: ObservedJob, members: Sequence[int]) -> dict[str, str]:
@@ -140,13 +140,13 @@ def describe_connections(found: Sequence[StuckConnection]) -> str:
     best: dict[tuple[str, str], StuckConnection] = {}
     for one in sorted(found, key=lambda one: (-one.again, -one.unacked)):
         best.setdefault((one.here, one.there), one)
-    told = []
+    lines = []
     for one in list(best.values())[:SHOWN]:
         again = f", sent again {one.again} times" if one.again else ""
         lost = f"; {one.there} lacks {one.lost} segments" if one.lost else ""
         full = f", and the process on {one.there} does not read" if one.full else ""
-        told.append(
+        lines.append(
             f"{one.here} -> {one.there} ({' -> '.join(one.addresses)}): {one.unacked} bytes unacknowledged"
             f"{again}{lost}{full}"
         )
-    return "; ".join(told)
+    return "; ".join(lines)

@@ -75,13 +75,13 @@ def describe_ras_state(job: ObservedJob, rank: int) -> list[str]:
     one = job.now.ranks[rank]
     said = [f"{lost['why']}" for lost in one["missing"] if lost["what"] == "ras"]
     if "ras" in one:
-        told = one["ras"]
-        if not told["answers"]:
-            since = ", for a minute or longer" if told["dead"] else ""
+        state = one["ras"]
+        if not state["answers"]:
+            since = ", for a minute or longer" if state["dead"] else ""
             said.append(f"NCCL's RAS gets no answer from rank {rank}{since}")
         said += [
             f"NCCL's RAS: rank {rank} has launched {row['kind']} {row['count']} times, others {row['most']} times"
-            for row in told["behind"]
+            for row in state["behind"]
         ]
     return said
 

@@ -209,11 +209,11 @@ def _describe_progress(
     if is_throttled(job, rank):
         parts.append(f"held back in {job.held_back(rank):.0%} of the periods between two queries")
     if doing.kind is ActivityKind.LOCK:
-        told = [
+        phrases = [
             f"thread {thread['name']} is at {place}"
             + (f" ({thread['frames'][0]['text']})" if thread["frames"][0].get("text") else "")
             for thread, place in find_other_threads(job.now.ranks[rank])
         ]
         names = [thread["name"] for thread in job.now.ranks[rank]["threads"][1:]]
-        parts += told[:3] or ([f"other threads: {', '.join(names[:6])}"] if names else [])
+        parts += phrases[:3] or ([f"other threads: {', '.join(names[:6])}"] if names else [])
     return "; ".join(parts)

@@ -24,12 +24,12 @@ def make_boot_warning(  # noqa: PLR0913 (the fields of a finding)
     expected: str,
     fix: str,
     check: str = "",
-    rung: RungId = "L0",
+    check_id: RungId = "L0",
 ) -> Finding:
     """Make a warning about the next boot."""
     return Finding(
         code,
-        rung,
+        check_id,
         cause,
         node=node,
         seen=seen,

@@ -43,11 +43,11 @@ def rule_account_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
             for w in list_odd_decisions(evidence, name)
             if w["uid"] == ANYBODY
         }
-        told: dict[tuple[int, str], list[PacketRoute]] = {}
+        groups: dict[tuple[int, str], list[PacketRoute]] = {}
         for way in list_odd_decisions(evidence, name):
             if way["uid"] != ANYBODY and (way["peer"], way["direction"]) not in ordinary:
-                told.setdefault((way["uid"], way["rule"] or way["dev"]), []).append(way)
-        for (uid, what), held in told.items():
+                groups.setdefault((way["uid"], way["rule"] or way["dev"]), []).append(way)
+        for (uid, what), held in groups.items():
             peers = sorted({n for way in held if (n := find_address_owner(evidence, way["peer"]))})
             if not peers:
                 continue
@@ -77,7 +77,7 @@ def has_any_account_rule(evidence: ClusterEvidence, name: str) -> bool:
 def rule_filtered_accounts(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Report a firewall rule that blocks some accounts only, so that the probe's account connects."""
     for name in evidence.nodes:
-        told: dict[tuple[str, str], tuple[PacketVerdict, list[str]]] = {}
+        groups: dict[tuple[str, str], tuple[PacketVerdict, list[str]]] = {}
         if not has_any_account_rule(evidence, name):
             continue
         for peer in evidence.peers(name):
@@ -90,8 +90,8 @@ def rule_filtered_accounts(evidence: ClusterEvidence) -> Iterator[Finding]:
             )
             for stop in find_possible_stops(evidence.ruleset(name), packet):
                 if has_account_rule(evidence, name, stop.table):
-                    told.setdefault((stop.table, stop.chain), (stop, []))[1].append(peer)
-        for stop, peers in told.values():
+                    groups.setdefault((stop.table, stop.chain), (stop, []))[1].append(peer)
+        for stop, peers in groups.values():
             yield Finding(
                 "DG-255",
                 "L2",

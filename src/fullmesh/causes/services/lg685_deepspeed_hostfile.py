@@ -34,14 +34,14 @@ def find_missing_hostfile(evidence: LogEvidence) -> Iterator[LogFinding]:
     lines = [line for _, line in known.of("no hostfile")]
     files = sorted({line.file for line in lines})
     hosts = sorted({values[0] for name in ("member", "address") for values, _ in known.of(name)})
-    told = [values[0] for values, _ in known.of("nodes")]
+    named = [values[0] for values, _ in known.of("nodes")]
     second = ""
     if len(files) > 1:
         second = f"{len(files)} logs have this line"
     elif len(hosts) > 1:
         second = f"hosts {join_first_items(hosts)}"
-    elif told:
-        second = f"nnodes is {told[0]}"
+    elif named:
+        second = f"nnodes is {named[0]}"
     if lines and second:
         yield CAUSE.make_finding({"nodes": second}, lines)
 

@@ -47,13 +47,13 @@ def find_unresolved_names(evidence: LogEvidence) -> Iterator[LogFinding]:
     findings = evidence.findings
     if any(finding.code in ("LG-205", "LG-206") for finding in findings):
         return
-    looked = {f.fields["host"]: f for f in findings if f.code == "LG-905"}
+    unresolved = {f.fields["host"]: f for f in findings if f.code == "LG-905"}
     stores = {f.fields.get("host", "") for f in findings if f.code in STORES}
-    for host, tried in looked.items():
+    for host, tried in unresolved.items():
         last = evidence.last.get(tried.last[0])
         if host in stores and tried.count >= LOOKUPS:
-            reason = "looked up again and again"
-        elif len(findings) == len(looked) and last and last.line == tried.last[1]:
+            reason = "unresolved up again and again"
+        elif len(findings) == len(unresolved) and last and last.line == tried.last[1]:
             reason = "the log ends after a failed lookup"
         else:
             continue

@@ -64,7 +64,11 @@ def diagnose_scope(plan: ClusterPlan, bandwidth: Any, run: str) -> ProbeScope:
 
 
 def diagnose_probes(
-    plan: ClusterPlan, opened: Any, scope: Any, users: Mapping[str, str], looked: Mapping[str, Any]
+    plan: ClusterPlan,
+    opened: Any,
+    scope: Any,
+    users: Mapping[str, str],
+    surveyed: Mapping[str, Any],
 ) -> str:
     """Return the listeners that each node connects to: all of each peer, or one of each in the schedule's order.
 
@@ -72,7 +76,7 @@ def diagnose_probes(
     """
     hosts = {str(host): str(user) for host, user in users.items()}
     plan, opened = to_json_value(plan), to_json_value(opened)
-    rdma = choose_rdma_targets(plan, opened, looked)
+    rdma = choose_rdma_targets(plan, opened, surveyed)
     each = group_by_argument(
         {
             host: {
@@ -93,19 +97,19 @@ def diagnose_job_users(hostvars: Any, opened: Any) -> dict[str, str]:
     return {host: str(hostvars[host].get("launchers_job_user") or "") for host in map(str, opened)}
 
 
-def diagnose_not_root(looked: Mapping[str, Any]) -> list[str]:
+def diagnose_not_root(surveyed: Mapping[str, Any]) -> list[str]:
     """List the nodes that were surveyed without root."""
     return [
         str(host)
-        for host, said in looked.items()
+        for host, said in surveyed.items()
         if "facts" in said and not said["facts"]["survey"]["root"]
     ]
 
 
-def diagnose_as_login(looked: Mapping[str, Any], users: Mapping[str, str]) -> list[str]:
+def diagnose_as_login(surveyed: Mapping[str, Any], users: Mapping[str, str]) -> list[str]:
     """List the nodes that connect as the login account: no account of jobs is set, or the user cannot change to it."""
     unnamed = {str(host) for host, user in users.items() if not user}
-    return sorted(unnamed.union(diagnose_not_root(looked)))
+    return sorted(unnamed.union(diagnose_not_root(surveyed)))
 
 
 def diagnose_shut(linked: Mapping[str, Any]) -> bool:

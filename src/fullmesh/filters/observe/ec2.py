@@ -70,13 +70,13 @@ def ec2_concerned(hostvars: Any, hosts: list[str]) -> str:
     """Return the pattern of the hosts of a diagnosis that must query AWS, or of no host."""
     names = [str(host) for host in hosts if host in hostvars]
     key = "__diagnose_looked"
-    looked: Mapping[str, Any] = next(
+    surveyed: Mapping[str, Any] = next(
         (hostvars[name][key] for name in names if key in hostvars[name]), {}
     )
-    said = looked.get("answers", {})
+    said = surveyed.get("answers", {})
     # not to_json_value: Ansible would template the whole survey
-    told = ((map(str, hostvars[name]), said.get(name) or {}) for name in names)
-    return build_host_pattern(names if place.needs_ec2_check(told) else [])
+    hosts_seen = ((map(str, hostvars[name]), said.get(name) or {}) for name in names)
+    return build_host_pattern(names if place.needs_ec2_check(hosts_seen) else [])
 
 
 def ec2_made_groups(groups: list[Any], name: str) -> list[str]:

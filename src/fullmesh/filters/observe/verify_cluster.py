@@ -147,10 +147,12 @@ def ladder_wants(plan: ClusterPlan, hostvars: Any, mode: str, python: str) -> Ea
     return group_by_argument(given)
 
 
-def ladder_opened(looked: Mapping[str, Any]) -> dict[str, list[ProbePort]]:
+def ladder_opened(surveyed: Mapping[str, Any]) -> dict[str, list[ProbePort]]:
     """Collect the listeners of every node."""
     return {
-        str(name): to_json_value(said["ports"]) for name, said in looked.items() if "ports" in said
+        str(name): to_json_value(said["ports"])
+        for name, said in surveyed.items()
+        if "ports" in said
     }
 
 
@@ -167,32 +169,32 @@ def build_node_identity(plan: ClusterPlan, host: str) -> dict[str, Any]:
 
 
 def choose_rdma_targets(
-    plan: ClusterPlan, opened: Any, looked: Mapping[str, Any]
+    plan: ClusterPlan, opened: Any, surveyed: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Map each node that tries RDMA to its argument.
 
     Args:
         plan: of the cluster.
         opened: the listeners of each node.
-        looked: the answers of the survey.
+        surveyed: the answers of the survey.
     """
     names = set(plan["nodes"])
     surveys = {
         str(name): get_survey(shape.sanitize_node({"node": to_json_value(said)}, names))
-        for name, said in looked.items()
+        for name, said in surveyed.items()
         if name in names and get_survey({"node": said}).get("rdma")
     }
     targets = rdma_pairs.build_rdma_targets(plan, opened, surveys)
     return {name: {"rdma": targets.get(name, [])} for name in plan["nodes"] if targets}
 
 
-def ladder_probes(plan: ClusterPlan, opened: Any, scope: Any, looked: Mapping[str, Any]) -> str:
+def ladder_probes(plan: ClusterPlan, opened: Any, scope: Any, surveyed: Mapping[str, Any]) -> str:
     """Return the listeners that each node must reach: all of each peer, or one of each in the schedule's order.
 
     Nodes with RDMA also get the pairs of devices to try.
     """
     plan, opened = to_json_value(plan), to_json_value(opened)
-    rdma = choose_rdma_targets(plan, opened, looked)
+    rdma = choose_rdma_targets(plan, opened, surveyed)
     each = group_by_argument(
         {
             host: {
@@ -261,7 +263,7 @@ def select_login_settings(answer: Mapping[str, Any]) -> dict[str, str]:
 def ladder_jobs(
     plan: ClusterPlan,
     hostvars: Any,
-    looked: Mapping[str, Any],
+    surveyed: Mapping[str, Any],
     common: Mapping[str, Any],
     python: str,
 ) -> Each:
@@ -270,14 +272,14 @@ def ladder_jobs(
     Args:
         plan: of the cluster.
         hostvars: of the nodes. A node may have its own interpreter.
-        looked: the nodes' surveys, with the interface of their cluster address.
+        surveyed: the nodes' surveys, with the interface of their cluster address.
         common: environment variables that are the same for all.
         python: the interpreter of all others.
     """
     given, interpreters = {}, choose_interpreters(plan, hostvars, python)
     # --limit leaves nodes out
-    for name, node in ((n, node) for n, node in plan["nodes"].items() if n in looked):
-        card = looked[name]["facts"]["interface"]["name"]
+    for name, node in ((n, node) for n, node in plan["nodes"].items() if n in surveyed):
+        card = surveyed[name]["facts"]["interface"]["name"]
         own = {
             "LOCAL_WORLD_SIZE": node["local_ranks"],
             "GLOO_SOCKET_IFNAME": card,
@@ -286,7 +288,11 @@ def ladder_jobs(
         given[name] = {
             "ranks": node["ranks"],
             "python": interpreters[name],
-            "environment": {**select_login_settings(looked[name]), **to_json_value(common), **own},
+            "environment": {
+                **select_login_settings(surveyed[name]),
+                **to_json_value(common),
+                **own,
+            },
         }
     return group_by_argument(given)
 

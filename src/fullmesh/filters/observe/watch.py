@@ -32,16 +32,18 @@ def watch_nodes(
     return found
 
 
-def cluster_status(plan: ClusterPlan, hostvars: Any, hosts: list[str], look: Any) -> dict[str, Any]:
+def cluster_status(
+    plan: ClusterPlan, hostvars: Any, hosts: list[str], given: Any
+) -> dict[str, Any]:
     """Return the state of the nodes for ``./fullmesh status``, and their connections.
 
-    *look*: as for preflight_judged.
+    *given*: as for preflight_judged.
     """
     names = [str(host) for host in hosts]
     seen: preflight.PreflightInput = {
-        "now": float(look["now"]),
-        "asked": look["asked"].get("answers") or {},
-        "converge": str(look["converge"]),
+        "now": float(given["now"]),
+        "asked": given["asked"].get("answers") or {},
+        "converge": str(given["converge"]),
     }
     state = judge_cluster_state(plan, hostvars, names, seen)
     return {**state, "reach": watch_nodes(hostvars, names)}
