@@ -52,7 +52,9 @@ def used_filters(text: str) -> Iterator[str]:
 
 
 def filters_of(name: str, text: str) -> set[str]:
-    """The filters of a file."""
+    """The filters of a file. Prometheus' rules have its own templates."""
+    if name == "alerts.yml":
+        return set()
     parts = [text] if name.endswith(".j2") else templates(list(yaml.safe_load_all(text)))
     return {used for part in parts for used in used_filters(part)}
 
@@ -64,7 +66,7 @@ def test_filters_have_their_whole_name_in_a_collection(files: dict[str, bytes]) 
     ours, whole = set(collection.filter_names()), set()
     for name, content in files.items():
         if name.startswith(("playbooks/", "roles/")) and name.endswith((".yml", ".j2")):
-            found = filters_of(name, content.decode())
+            found = filters_of(Path(name).name, content.decode())
             assert not found & ours, name
             whole |= {one for one in found if one.startswith(collection.COLLECTION)}
     assert {one.rpartition(".")[2] for one in whole} <= ours

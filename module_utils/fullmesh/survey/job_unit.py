@@ -49,7 +49,7 @@ CALLS = frozenset(
 )
 JOBS = "/etc/fullmesh/jobs"
 BROKEN = ("masked", "bad-setting", "error")
-SCRIPT = re.compile(r"^FULLMESH_SCRIPT=['\"]?(/[^'\"\s]{1,300})", re.MULTILINE)
+SCRIPT = re.compile(r"^FULLMESH_SCRIPT=['\"]?(/[^'\"\s]{1,300})", re.ASCII | re.MULTILINE)
 SECONDS = 5
 ENDLESS = -1
 VALUE_MOST, PARTS_MOST, JOBS_MOST = 500, 20, 64

@@ -152,14 +152,17 @@ def slot(one: Gpu, held: Box) -> Iterator[str]:
 
 
 def port_of(at: int, card: str) -> Iterator[str]:
-    """A ConnectX-7 with a port that is up, as /sys/class/infiniband shows it."""
+    """A ConnectX-7 with a port that is up, as /sys/class/infiniband shows it.
+
+    Its link layer is not known, so Fullmesh does not try RDMA on it: the stand-in has no library of devices.
+    """
     here = f"{PLACE}/class/infiniband/mlx5_{at}"
     port = f"{here}/ports/1"
     yield f"mkdir -p {port}/gids {port}/gid_attrs/types; ln -s {card} {here}/device"
     for name, text in {
         "state": "4: ACTIVE",
         "phys_state": "5: LinkUp",
-        "link_layer": "InfiniBand",
+        "link_layer": "Unspecified",
         "rate": "400 Gb/sec (4X NDR)",
         "gids/0": f"fe80:0000:0000:0000:0200:00ff:fe00:00{at:02x}",
         "gid_attrs/types/0": "IB/RoCE v1",

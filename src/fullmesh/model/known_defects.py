@@ -43,9 +43,9 @@ class KnownDefect:
 # program | since | fixed in | symptom | source | machine. "notes": the release notes of the version with the fix.
 ROWS = """
 aws-ofi-nccl|1.20|1.21.0|small messages can hang if NCCL receives several at once|aws/aws-ofi-nccl#1358
-NVIDIA driver|560|570|NCCL can hang in transfers between GPUs of one node (P2P)|dmlc/xgboost#11242
+NVIDIA driver|560|570|transfers between GPUs of one node (P2P) can hang in NCCL|dmlc/xgboost#11242
 torch|2.5.0|2.6.0|init_process_group can crash while it logs a failed connection|pytorch/pytorch#137745
-torch|2.7.0|2.7.1|NCCL can hang at random if init_process_group gets a device_id|pytorch/pytorch#153960
+torch|2.7.0|2.7.1|init_process_group with a device_id can make NCCL hang at random|pytorch/pytorch#153960
 vLLM|0.11.1|0.11.2|pipeline parallelism over several nodes with Ray fails|notes, ray-project/ray#58026
 NCCL|2.28.9|2.29.3|hangs on Arm CPUs, if it was compiled with gcc before 10|notes, marin-community/marin#8038|aarch64
 NCCL|2.28.3|2.28.9|jobs on many nodes can hang|notes
@@ -54,7 +54,7 @@ NCCL|2.27.3|2.28.7|symmetric kernels can corrupt small messages, and NVLink SHAR
 NCCL|2.27.3|2.27.6|ncclCommDestroy and ncclCommAbort change the current GPU|notes
 NCCL|2.24.3|2.27.3|its RAS thread can crash while communicators start|NVIDIA/nccl#1669, #1718
 NCCL|2.26.2|2.27.3|ncclCommSplit can corrupt memory, and all-to-all of over 80 ranks can hang|notes
-NCCL|2.26.2|2.26.3|RoCE can be slow, and capturing large CUDA graphs takes longer|notes
+NCCL|2.26.2|2.26.3|transfers over RoCE can be slow, and capturing large CUDA graphs takes longer|notes
 NCCL|2.24.3|2.26.3|it fails in containers without SYS_NICE, which cannot allocate host memory by NUMA node|notes
 NCCL|2.25.1|2.26.2|ncclCommAbort hangs, so a failed job does not end|pytorch/pytorch#149153, #149351
 NCCL|2.25.1|2.26.2|ranks with GPUs of different kinds, or groups of split communicators, can hang|notes

@@ -30,6 +30,7 @@ PHASES = {
     "Survey the nodes and test links": "survey, test links",
     "Read EC2 security groups": "read EC2",
     "Report the findings": "report",
+    "Read the recorded checks": "read the history",
 }
 # Shown only if they changed something, failed or took long.
 QUIET = frozenset({BUNDLE, SSH, "manifest", "report"})

@@ -12,7 +12,7 @@ DISTINFO = "/opt/fullmesh/venv/lib/python3.*/site-packages/torch-*.dist-info/MET
 VERIFICATION = {
     "other torch": lambda s: facts(s)["versions"].update(torch="2.12.0+cpu"),
     "other python": lambda s: facts(s)["versions"].update(python="3.12.1"),
-    "other system nccl": lambda s: nccl(s, version="2.27.3"),
+    "other system nccl": lambda s: nccl(s, version="2.30.4"),
 }
 FAULTS = (
     Fault(
