@@ -35,7 +35,8 @@ options:
     default: []
   ends:
     description: >-
-      Peers to watch, each with C(address), and the ports of closed listeners here (C(mine)) and there (C(theirs)).
+      Peers to watch: each with its address, and the ports of closed listeners on this node (C(mine)) and on the peer
+      (C(theirs)).
     type: list
     elements: dict
     required: true

@@ -151,7 +151,7 @@ def run_checks(checks: Mapping[str, HealthCheck], end: float) -> dict[str, dict[
 def list_checks(
     levels: Iterable[str], hosts: str | list[str], end: float
 ) -> dict[str, HealthCheck]:
-    """Return the checks of some levels by name. *end*: the time until which answers of peers count."""
+    """Return the checks of the given levels, keyed by name. *end*: the time until which answers of peers count."""
     found: dict[str, HealthCheck] = {}
     if "node" in levels:
         found = {

@@ -388,7 +388,11 @@ def check_disks() -> Iterator[HealthFinding]:
             yield HealthFinding("HC-141", text, f"remove files below {folder}")
         if folder != "/" and seen.f_flag & os.ST_RDONLY:
             text = f"{folder} is mounted read-only"
-            yield HealthFinding("HC-142", text, "read dmesg: a disk error makes it read-only")
+            yield HealthFinding(
+                "HC-142",
+                text,
+                "check dmesg: the kernel may remount a file system read-only after a disk error",
+            )
 
 
 def check_mount(folder: str, described: str) -> Iterator[HealthFinding]:

@@ -39,9 +39,9 @@ MORE, VARIABLE = ".deepspeed_env", "DS_ENV_FILE"
 
 
 def read_deepspeed_env(path: str) -> dict[str, str]:
-    """Return the variables in a file of DeepSpeed: one per line, without quotes.
+    """Return the variables in a DeepSpeed environment file: one per line, without quotes.
 
-    Comments are left out, which DeepSpeed does not do.
+    Skip comments (DeepSpeed does not).
     """
     try:
         with open(path, encoding="utf-8") as stream:

@@ -195,7 +195,7 @@ class WaitFinder:
         ]
         named = "a pipe" if target.startswith("pipe:[") else f"the FIFO {target}"
         text = f"space in {named}, which is full" if write else f"data from {named}"
-        own = "and only this process itself has its other end: it did not close it"
+        own = "and this process itself holds the only other end, which it never closed"
         pids = tuple(one for one in others if one != pid)
         missing = own if others else "and no process that can be inspected has its other end"
         role = "which is read by" if write else "which is written by"
@@ -302,7 +302,7 @@ def format_party(party: WaitParty) -> str:
 
 
 def _is_same(place: bytes, call: ThreadCall) -> bool:
-    """Whether a row of /proc/locks is about the file of a call, by its inode."""
+    """Return whether a row of /proc/locks refers to the file that a call uses, by inode."""
     said = hang_calls.read_descriptor(call.pid, hang_calls.as_descriptor(call.args[0]))
     found = re.search(rb"^ino:\s*(\d+)", said, re.M)
     return found is not None and place.rpartition(b":")[2] == found.group(1)

@@ -440,7 +440,7 @@ def exec_mpirun(words: Sequence[str]) -> None:
 
 
 def exec_orted(words: Sequence[str]) -> None:
-    """Run Open MPI's daemon of this node from its distribution's folder."""
+    """Run this node's Open MPI daemon from the folder of its distribution."""
     path = find_program("orted", OPENMPI)
     if list(words) == ["--version"]:
         status, said = call_command([find_program("mpirun", OPENMPI), "--version"])

@@ -186,7 +186,7 @@ def list_selinux_notes(seen: SelinuxStatus, mode: str, plan: SelinuxPlan) -> lis
     bad = [word for word in seen["cmdline"] if word in ("selinux=0", "enforcing=0")]
     if bad and mode == "enforcing":
         text = "the boot line has {}, which beats {}".format(" ".join(bad), CONFIG)
-        step = f". Remove it, such as with `grubby --update-kernel=ALL --remove-args={bad[0]}`"
+        step = f". Remove it, for example with `grubby --update-kernel=ALL --remove-args={bad[0]}`"
         found.append(make_selinux_note("SE-206", text + step))
     return found
 

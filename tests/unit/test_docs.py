@@ -70,7 +70,7 @@ def test_the_pages_count_the_same_faults_and_cuts() -> None:
     tested = (ROOT / "docs/development/tested.md").read_text()
     assert f"{len(FAULTS)} injected faults" in tested
     gpus = [fault for fault in FAULTS if fault.case.startswith("gpu-")]
-    assert f"{len(gpus)} are of simulated GPUs" in tested
+    assert f"{len(gpus)} use simulated GPUs" in tested
     drawn = collected("tests/cuts/test_drawn_cuts.py")
     in_ci = collected("tests/cuts", "-m", "not rest")
     cuts = collected("tests/cuts") - drawn

@@ -98,7 +98,7 @@ ALONE = {
         ("read",),
         FILL + "os.read(r, 1)",
         "pipe",
-        "data from a pipe, and only this process itself has its other end",
+        "data from a pipe, and this process itself holds the only other end",
     ),
     "write to a full pipe": (
         ("write",),

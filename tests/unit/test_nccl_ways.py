@@ -77,7 +77,7 @@ def setting(name: str, value: str, source: str = "/etc/nccl.conf") -> dict[str, 
         (setting("NCCL_IB_DISABLE", "0"), "No device found", "ibv_devinfo"),
         (
             setting("NCCL_IB_HCA", "mlx5_7"),
-            "fits none of the ports that are up: mlx5_0:1",
+            "matches none of the active ports: mlx5_0:1",
             "from /etc/nccl.conf",
         ),
         (setting("NCCL_IB_HCA", "=mlx5_0:1"), "No device found", "ibv_devinfo"),

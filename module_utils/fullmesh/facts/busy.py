@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Find programs that already work on the node: first boot, updates, package managers.
+"""Find programs that are already changing the node: first boot, updates, package managers.
 
 Standard library only.
 

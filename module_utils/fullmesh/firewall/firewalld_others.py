@@ -1,6 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Read firewalld's foreign parts: zones, services, settings, and run-time state. Standard library only."""
+"""Read the parts of firewalld that Fullmesh does not own: zones, services, settings, and runtime state.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 

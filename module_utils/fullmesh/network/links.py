@@ -342,7 +342,7 @@ class StaticIpLinks:
         seen: Mapping[str, IpLink],
         stand: dict[str, str],
     ) -> KernelGoal | None:
-        """Return the kernel's goal for the undo, or None if no old state was saved."""
+        """Return the kernel state that undo must reach, or None if no old state was saved."""
         if not before["runtime"].get("links"):
             return None
         now = engine.read_kernel_view(names)

@@ -145,7 +145,7 @@ class Membership(TypedDict, total=False):
 
 
 class PendingChange(TypedDict):
-    """A transaction that waits for its confirmation or is being reverted.
+    """A transaction that is waiting for confirmation or is being reverted.
 
     ``what``: a short description. ``since``: UTC, for people. ``seconds``: until the node reverts it, 0 if it is due.
     """

@@ -50,7 +50,7 @@ class SurveyCollector:
     def ask(self, name: str, reader: Callable[[], Any], empty: Any) -> None:
         """Run one observation.
 
-        A reader may return a pair of answer and reason.
+        A reader may return an (answer, reason) pair.
 
         *empty* replaces a missing answer. With None, the key is missing.
         """

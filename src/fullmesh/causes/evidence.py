@@ -85,7 +85,7 @@ class ClusterEvidence:
     def variable(self, name: str, key: str) -> tuple[str, str] | None:
         """Return a variable as a job on the node would see it, and its source.
 
-        The launchers keep the values that a login has.
+        The launchers keep the values that a login session sets.
         """
         found = self.survey(name).get("environment", {}).get("values", {}).get(key)
         login = self.survey(name).get("job_start")

@@ -255,7 +255,7 @@ def _check_acls(
     own: SecurityGroupSettings,
     ephemeral: Sequence[tuple[int, int]],
 ) -> list[Finding]:
-    """Check requests and replies between nodes of different subnets, and of clients outside."""
+    """Check requests and replies between nodes in different subnets, and from outside clients."""
     data = plan["data_ports"]
     answers = [
         Need("tcp", first, last)

@@ -165,7 +165,7 @@ class FileErrors:
                 return
 
     def add(self, line: ErrorLine) -> None:
-        """Keep the first lines of a rank, the stronger kinds before the weaker, and its last exception."""
+        """Keep a rank's first error lines, strongest kinds first, and its last exception."""
         rank = line.evidence.rank
         if rank not in self.first and len(self.first) >= MOST_RANKS:
             return

@@ -24,7 +24,7 @@ def role_faults(role: str, variables: Mapping[str, Any], more: Mapping[str, Any]
         more: further arguments of the check.
 
     Raises:
-        AnsibleFilterError: a setting has a different form than the function reads.
+        AnsibleFilterError: a setting does not have the form that the function expects.
     """
     try:
         check = late.load_function(late.SETTING_CHECKS[role])

@@ -70,7 +70,7 @@ def torch_runtime_asks(interpreter: str, lock: str) -> bool:
 def torch_runtime_python_faults(
     interpreter: str, seen: str, machine: str, lock: str, node: str
 ) -> list[str]:
-    """Return a coded sentence if *lock* has no wheels for the Python or the machine of *node*."""
+    """Return an error message with its code if *lock* has no wheels for the Python or architecture of *node*."""
     found = torch_runtime.find_python_faults(node, str(interpreter), str(seen), str(machine), lock)
     return [str(fault) for fault in found]
 

@@ -64,7 +64,7 @@ class HangAnswer:
 
 
 def build_hang_script(name: str, job: str, again: Sequence[float], python: str) -> str:
-    """Return the shell command for a node. It uses root if it may, since jobs belong to other accounts."""
+    """Return the shell command for a node. It uses root if allowed, because jobs belong to other accounts."""
     pauses = [word for one in again for word in ("--again", f"{one:g}")]
     words = [remote.bundle_programs(MODULES), "--packed", "--name", name, "--job", job, *pauses]
     call = shlex.join(["-I", "-c", remote.build_boot_code("fullmesh_hang"), *words])

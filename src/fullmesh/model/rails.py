@@ -429,7 +429,7 @@ def explain_used_nic(host: str, nic: str, rail: str, other: str) -> Fault:
     return Fault(
         "PL-138",
         f"{SETTING}: {rail}: {nic} of {host} already belongs to {other}",
-        "Name another NIC. A rail needs one of its own on each node",
+        "Name another NIC. Each rail needs its own NIC on every node",
     )
 
 

@@ -76,7 +76,7 @@ class LineContext:
 def build_log_courses(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the ranks, the first error and the last line of each log.
 
-    The earliest error comes first, if all first errors have a time, then the logs without an error.
+    If every first error has a timestamp, sort by time. Logs without an error come last.
     """
     first: dict[str, Mapping[str, Any]] = {}
     ranks: dict[str, set[str]] = defaultdict(set)

@@ -71,7 +71,7 @@ def list_run_metrics(result: Result) -> Iterator[Metric]:
     finished = datetime.fromisoformat(result["finished"]).timestamp()
     yield Metric(
         "build_info",
-        "The Fullmesh that verified, always 1.",
+        "Version of Fullmesh that ran the verification. The value is always 1.",
         [({"version": result["fullmesh"]}, 1)],
     )
     yield Metric(

@@ -19,7 +19,7 @@ CODES: dict[str, str] = {
     "PF-103": "a port is not written like 123/udp or 50000-54095/tcp",
     "PF-104": "peer_firewall_zone is not a name that firewalld can use",
     "PF-105": "peer_firewall_rollback_seconds is too short for a new connection",
-    "PF-106": "the firewall is set to off in a group named like production",
+    "PF-106": "the firewall is set to off in a group whose name suggests production",
     "PF-107": "peer_firewall_rdma, _ufw or _existing_services has a value that does not exist",
     "PF-110": "ufw is active on the node, but the settings do not allow Fullmesh to replace it",
     "PF-111": "another firewall service is active, which starting firewalld would stop",

@@ -94,7 +94,7 @@ def render_chrony_lines(
 def list_expected_sources(
     source: str, servers: Sequence[str], leader: str, address: str
 ) -> list[str]:
-    """List the addresses of which one must answer. chronyc knows names only as addresses."""
+    """List the addresses, at least one of which must answer. chronyc reports servers by address, not by name."""
     if source == "servers":
         known = [server for server in servers if is_address(server)]
         return known if len(known) == len(servers) else []

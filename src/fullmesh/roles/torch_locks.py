@@ -75,7 +75,7 @@ def build_index_options(index: str) -> list[str]:
 
 
 def resolve_requirements(wanted: Sequence[str], index: str) -> str:
-    """Resolve for Linux from the oldest possible Python on, because a new torch supports only newer ones."""
+    """Resolve for Linux, starting at the oldest Python that works, because new torch releases drop old Pythons."""
     for python in PYTHONS[:-1]:
         try:
             return resolve_from_python(wanted, index, python)

@@ -35,7 +35,7 @@ CODES = {
     "IN-104": "No network connects all machines",
     "IN-105": "No machines were named, and there is no terminal to ask for them",
     "IN-106": "The user of a machine cannot become root",
-    "IN-107": "The file with machines cannot be read",
+    "IN-107": "The machines file cannot be read",
     "IN-108": "A machine reports a value that Fullmesh does not accept",
 }
 

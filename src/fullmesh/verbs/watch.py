@@ -128,7 +128,7 @@ def run_watch(args: argparse.Namespace) -> int:
 
 
 def exec_local_watch(args: argparse.Namespace, command: Sequence[str]) -> int:
-    """Become the watch of this machine."""
+    """Replace this process with the watch program for this machine."""
     script = str(ROOT / "node_programs/fullmesh_watch.py")
     os.chdir(STARTED_IN)
     sys.stdout.flush()

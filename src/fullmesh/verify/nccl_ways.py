@@ -174,7 +174,7 @@ def find_setting_obstacles(
     hca, ports = held.get("NCCL_IB_HCA", ""), list_active_rdma_ports(seen, name)
     if hca and not any(is_port_selected(hca, port) for port in ports):
         names = join_names([format_hca_port(port) for port in ports])
-        yield why("NCCL_IB_HCA", f"fits none of the ports that are up: {names}")
+        yield why("NCCL_IB_HCA", f"matches none of the active ports: {names}")
 
 
 def find_node_obstacles(name: str, took: NcclReport) -> Iterator[RdmaObstacle]:

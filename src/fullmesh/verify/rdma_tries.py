@@ -86,7 +86,7 @@ class RdmaTry:
 
     @property
     def untried(self) -> str:
-        """The reason why the try shows nothing, or an empty text."""
+        """Return why the attempt is inconclusive, or an empty string."""
         own, peer = self.said["own"]["step"], self.said["peer"]["step"]
         return UNTRIED.get(own or peer, "")
 

@@ -178,7 +178,7 @@ def sort_xids(reports: Sequence[XidEvent]) -> list[XidEvent]:
 
 
 def describe_all_xids() -> str:
-    """Describe all numbers, for the page of the code."""
+    """Describe all Xid numbers, for the page of the error code."""
     groups: dict[XidMeaning, list[int]] = {}
     for number, meaning in MEANINGS.items():
         groups.setdefault(meaning, []).append(number)

@@ -1,4 +1,4 @@
-"""Number, model or driver of the GPUs differ (warning)
+"""The number, model or driver of the GPUs differs (warning)
 
 A job starts the planned number of ranks on every node. On a node with too few GPUs, ranks fail with
 `invalid device ordinal`. A slower model slows down the whole job.

@@ -1,6 +1,6 @@
 """A rank's process was ended by a signal or an error
 
-A process that a signal ends prints no error. The kernel sends SIGKILL if memory runs out. A library
+A process killed by a signal prints no error. The kernel sends SIGKILL if memory runs out. A library
 aborts with SIGABRT. SIGSEGV and SIGBUS come from defects, or from a full /dev/shm.
 
 **Prove:** journalctl -k | grep -i -E 'oom|killed' || coredumpctl list

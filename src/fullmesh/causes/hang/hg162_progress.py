@@ -1,6 +1,6 @@
 """Nothing is wrong: every rank continues
 
-Between two samples every rank entered more collectives. The job works, although a step may take
+Between two samples every rank entered more collectives. The job is making progress, although a step may take
 long.
 
 **Prove:** take new records and run ./fullmesh explain-log on them

@@ -26,7 +26,7 @@ MEANS = {
     ),
     "TcpExt.TCPMD5NotFound": ("connections require signatures (TCP-MD5) but have none", "ss -tinM"),
     "TcpExt.TCPMD5Unexpected": (
-        "connections have signatures (TCP-MD5) although they must not",
+        "connections carry unexpected TCP-MD5 signatures",
         "ss -tinM",
     ),
     "TcpExt.TCPMD5Failure": ("signatures of connections (TCP-MD5) are wrong", "ss -tinM"),

@@ -11,7 +11,7 @@ A process could not start another thread or process ({detail}). The limit of the
 **Fix:** Raise ulimit -u, TasksMax in the unit or --pids-limit of the container, or set
 OMP_NUM_THREADS=1.
 
-**Source:** vllm-project/vllm#6295, read: errno EAGAIN of clone(2)
+**Source:** vllm-project/vllm#6295 (errno EAGAIN from clone(2))
 """
 
 from __future__ import annotations
