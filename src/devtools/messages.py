@@ -63,7 +63,7 @@ TORCH_WORDS = (
     r"(?i)c10d|tcpstore|\bstore\b|\brank|socket|process ?group|nccl|rendezvous|collective|watchdog"
 )
 TORCH_FILES = re.compile(
-    r"/libtorch_(?:cpu|cuda|python)\.so|^torch/distributed/(?!_tools|tensor|pipelin|fsdp|algo).*\.py$"
+    r"/libtorch_(?:cpu|cuda|python)\.so|^torch/distributed/(?!_tools|tensor|pipelining|fsdp|algo).*\.py$"
 )
 PROGRAMS = {
     "NCCL": MessageSource("nvidia-nccl-cu12", re.compile("libnccl.so"), re.compile(r"^[A-Z\[%n]")),
@@ -77,7 +77,7 @@ PROGRAMS = {
     "Ray": MessageSource(
         "ray",
         re.compile(
-            r"^ray/(?!rllib|tune|data|serve|llm|air|dag|train/(?:examples|tests|xgb|lightgbm)|tests|thirdparty).*\.py$"
+            r"^ray/(?!rllib|tune|data|serve|llm|air|dag|train/(?:examples|tests|xgb|lightgbm)|tests|third).*\.py$"
         ),
         re.compile(
             r"(?i)\bnodes?\b|gcs|raylet|cluster|address|\bport|connect|placement group|nccl|\brank"

@@ -177,6 +177,8 @@ def test_a_controller_that_leaves_early_leaves_no_file(run: str, tmp_path: Path)
 
 def test_a_run_that_is_over_ends_its_session(run: str, controller: subprocess.Popen[bytes]) -> None:
     folder = Path(detach.run_directory(run))
+    # a child that has just been forked still has its parent's files open
+    wait_for(lambda: len(holders_of(folder)) == 1)
     (holder,) = holders_of(folder)
     detach.remove_run_directory(run)
     wait_for(lambda: not Path(f"/proc/{holder}").exists())
