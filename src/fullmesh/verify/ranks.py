@@ -338,7 +338,7 @@ def rule_rank_listeners(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=join_names(wrong),
                 expected=own,
-                check=f"on {name}: ip -o addr show",
+                check=f"on {name}: ip address",
                 fix=f"on {name}: use one address per cluster interface, or set GLOO_SOCKET_IFNAME",
             )
 

@@ -33,7 +33,7 @@ def make_duplicate_finding(evidence: ClusterEvidence, name: str, mac: str, holde
     if evidence.holds(holder, address):
         what, fix = (
             "has",
-            f"ip -o addr show to {address}, then ip addr del {address}/LENGTH dev INTERFACE",
+            f"ip address show to {address}, then ip address del {address}/LENGTH dev INTERFACE",
         )
     else:
         what, fix = "answers for", f"sysctl net.ipv4.conf.{card}.proxy_arp && ip neigh show proxy"
