@@ -227,6 +227,8 @@ def test_damaged_settings_have_their_defaults(home: Path, text: str) -> None:
     ("findings", "away", "reason", "pair"),
     [
         ([("HC-102", ())], [], "[HC-102]", False),
+        ([("HC-151", ())], [], "", False),
+        ([("HC-151", ()), ("HC-102", ())], [], "[HC-102]", False),
         ([("HC-161", ("n1",))], [], "[HC-161] HC-161 n1", True),
         ([("HC-161", ("n1",))], ["n1"], "", False),
         ([("HC-161", ("n1",)), ("HC-162", ("n3",))], [], "n3", False),
