@@ -276,7 +276,7 @@ def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[None, str]:
                 [{"step": "login", "subject": who.pw_dir, "error": NO_HOME}]
             )
     if known and said is not None and b"SSH_CLIENT=" not in parts[0]:
-        why = "a command over ssh ends before it runs, a login shell does not"
+        why = "it ends a command over ssh before the command runs. A login shell works"
         step = {"step": "login", "subject": shell[0], "error": why, "source": "~/.bashrc"}
         start["steps"] += read_steps([step])
     start["seconds"] = round(time.monotonic() - begun, 3)

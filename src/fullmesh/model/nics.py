@@ -100,7 +100,11 @@ def read_node_links(host: str, chosen: Mapping[str, Any], faults: list[Fault]) -
     named = [link.interface or link.mac for link in usable if link.interface or link.mac]
     for name in sorted({name for name in named if named.count(name) > 1}):
         faults.append(
-            Fault("PL-117", f"{host}: two links use {name}", "Give one link all its addresses")
+            Fault(
+                "PL-117",
+                f"{host}: two links use {name}",
+                "Merge them into one link that lists all addresses",
+            )
         )
     return move_addressed_first(usable) if len(usable) == len(raw) else []
 

@@ -298,7 +298,7 @@ def _find_vlan_faults(host: str, links: Sequence[LinkView]) -> list[Fault]:
                 Fault(
                     "PL-127",
                     f"{host}: {count} links are VLAN {number} of {parent}",
-                    "Give one link all its addresses",
+                    "Merge them into one link that lists all addresses",
                 )
             )
     for link in links:

@@ -56,7 +56,7 @@ def find_static_ip_faults(
             Fault(
                 "IP-110",
                 f"two links of this node use interface {name}",
-                "Give one link all its addresses",
+                "Merge them into one link that lists all addresses",
             )
         )
     found += _find_gateway_faults(links)

@@ -51,8 +51,8 @@ def find_stillness(job: ObservedJob) -> Iterator[HangFinding]:
         place=place,
         seen="; ".join(seen[:PLACES_SHOWN]),
         expected="a collective now and then",
-        check="read these lines. They wait for a file, a server or a terminal, for a send or receive with another tag "
-        "or peer, or for a link (./fullmesh diagnose -i INVENTORY)",
+        check="read these lines. They are waiting for a file, a server, a terminal or a link, or for a send or receive "
+        "with another tag or peer (./fullmesh diagnose -i INVENTORY)",
         fix="repair the file, server or link, or correct the other side of the send or receive",
     )
 
