@@ -18,6 +18,7 @@ TUNED_LAB, BARE_LAB, NODES = "faults", "faults-bare", 4
 FAKE_TORCH = """
 mkdir -p /opt/fullmesh
 [ -x /opt/fullmesh/venv/bin/python ] || python3 -m venv --without-pip /opt/fullmesh/venv
+install -m 755 /dev/null /opt/fullmesh/venv/bin/torchrun
 folder=$(echo /opt/fullmesh/venv/lib/python3.*/site-packages)/torch-2.13.0.dist-info
 mkdir -p $folder
 printf 'Metadata-Version: 2.1\\nName: torch\\nVersion: 2.13.0\\n' > $folder/METADATA

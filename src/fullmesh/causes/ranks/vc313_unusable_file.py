@@ -22,6 +22,6 @@ CAUSE = Cause(
     "VC-313",
     __doc__,
     weight=300,
-    explains=(Explains(("VC-302", "VC-305", "VC-310", "VC-317"), has_same_node),),
+    explains=(Explains(("VC-302", "VC-305", "VC-310", "VC-317", "VC-322"), has_same_node),),
     cases=(CauseCase("job-python-closed", "chmod 700 /opt/fullmesh"),),
 )
