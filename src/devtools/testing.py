@@ -8,6 +8,7 @@ ends (wntrblm/nox#1131): half an hour of silence, and a hung one is never ended.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import signal
@@ -332,6 +333,12 @@ def run_twice_if_failed(part: Part, end: float) -> Verdict | None:
     return Verdict(first, cut=True) if cut else judge_repetition(first, again)
 
 
+def run_slices(parts: Sequence[Part], end: float) -> list[Verdict]:
+    """Run slices of one part one after another, because they use the same lab."""
+    verdicts = (run_twice_if_failed(part, end) for part in parts)
+    return [verdict for verdict in verdicts if verdict is not None]
+
+
 def run_shard(elapsed: float) -> int:
     """Run as much of what ``--all`` adds as CI's time allows; 1 if a test failed twice.
 
@@ -345,12 +352,15 @@ def run_shard(elapsed: float) -> int:
         stages = choose_shard(list_stages(), git("rev-parse", "HEAD")[0], CI_SECONDS)
         verdicts: list[Verdict] = []
         for stage in stages:
+            # slices of one part have the same command
+            groups = [
+                list(group) for _, group in itertools.groupby(stage, key=lambda part: part.command)
+            ]
             with ThreadPoolExecutor(max_workers=2) as pool:
                 for future in as_completed(
-                    [pool.submit(run_twice_if_failed, part, end) for part in stage]
+                    [pool.submit(run_slices, group, end) for group in groups]
                 ):
-                    if (verdict := future.result()) is not None:
-                        verdicts.append(verdict)
+                    verdicts += future.result()
         return summarize_shard(verdicts)
     except Exception:
         traceback.print_exc()

@@ -344,6 +344,14 @@ def test_a_failed_part_is_reported_beside_passed_ones(
     assert capsys.readouterr().out.splitlines()[-1] == "2 passed, 1 failed"
 
 
+def test_slices_of_a_part_do_not_run_at_once(
+    run_fake_shard: Callable[..., tuple[int, list[str]]], tmp_path: Path
+) -> None:
+    alone = f"mkdir {tmp_path}/lab && sleep 0.3 && rmdir {tmp_path}/lab"
+    sliced = parts.Part("one", ["sh", "-c", alone], True, True, slices=3)
+    assert run_fake_shard(sliced) == (0, ["one 1 of 3", "one 2 of 3", "one 3 of 3"])
+
+
 def leave(seconds: float) -> float:
     """Return the elapsed time that leaves a shard so many seconds."""
     return (
