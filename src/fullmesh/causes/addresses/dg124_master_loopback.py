@@ -68,6 +68,9 @@ CAUSE = Cause(
     __doc__,
     find=rule_any_master_loopback,
     weight=620,
-    explains=(Explains(("VC-101", "DG-126", "DG-127"), has_same_node),),
+    explains=(
+        Explains(("VC-101", "DG-126", "DG-127"), has_same_node),
+        Explains(("VC-324",), has_same_node),
+    ),
     cases=(CauseCase("master-loopback", "127.0.0.1 MASTERNAME first in a worker's /etc/hosts"),),
 )

@@ -32,6 +32,9 @@ CAUSE = Cause(
     find=rule_master_localhost,
     needs=("environment",),
     weight=610,
-    explains=(Explains(("DG-126", "DG-127", "DG-128"), has_same_node),),
+    explains=(
+        Explains(("DG-126", "DG-127", "DG-128"), has_same_node),
+        Explains(("VC-324",), has_same_node),
+    ),
     cases=(CauseCase("master-localhost", "MASTER_ADDR=localhost"),),
 )

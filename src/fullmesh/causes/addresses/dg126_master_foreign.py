@@ -32,6 +32,6 @@ CAUSE = Cause(
     find=rule_master_foreign,
     needs=("environment", "master_answers"),
     weight=600,
-    explains=(Explains(("VC-101",), has_same_node),),
+    explains=(Explains(("VC-101",), has_same_node), Explains(("VC-324",), has_same_node)),
     cases=(CauseCase("master-nobody", "MASTER_ADDR=an unused address of the cluster network"),),
 )

@@ -32,6 +32,6 @@ CAUSE = Cause(
     find=rule_master_unknown,
     needs=("environment", "master_answers"),
     weight=590,
-    explains=(Explains(("VC-101",), has_same_node),),
+    explains=(Explains(("VC-101",), has_same_node), Explains(("VC-324",), has_same_node)),
     cases=(CauseCase("master-unknown", "MASTER_ADDR=no-such-node"),),
 )

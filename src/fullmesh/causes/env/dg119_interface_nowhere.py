@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.env.job_interfaces import find_job_interfaces
 from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import Finding
 
 
@@ -32,6 +33,6 @@ CAUSE = Cause(
     find=rule_interface_nowhere,
     needs=("environment", "interfaces"),
     weight=580,
-    explains=(Explains(("DG-120", "DG-121", "DG-134")),),
+    explains=(Explains(("DG-120", "DG-121", "DG-134")), Explains(("VC-324",), has_same_node)),
     cases=(CauseCase("ifname-everywhere", "GLOO_SOCKET_IFNAME=eth9 on every node"),),
 )

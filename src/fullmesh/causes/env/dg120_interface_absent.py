@@ -32,6 +32,6 @@ CAUSE = Cause(
     find=rule_interface_absent,
     needs=("environment", "interfaces"),
     weight=570,
-    explains=(Explains(("DG-134",), has_same_node),),
+    explains=(Explains(("DG-134",), has_same_node), Explains(("VC-324",), has_same_node)),
     cases=(CauseCase("ifname-one", "GLOO_SOCKET_IFNAME=eth9 on one node"),),
 )

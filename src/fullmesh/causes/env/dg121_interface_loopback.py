@@ -32,6 +32,6 @@ CAUSE = Cause(
     find=rule_interface_loopback,
     needs=("environment", "interfaces"),
     weight=560,
-    explains=(Explains(("DG-134",), has_same_node),),
+    explains=(Explains(("DG-134",), has_same_node), Explains(("VC-324",), has_same_node)),
     cases=(CauseCase("ifname-lo", "GLOO_SOCKET_IFNAME=lo on one node or all"),),
 )

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.env.job_interfaces import find_odd_values
 from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import Finding, join_names
 
 
@@ -44,5 +45,6 @@ CAUSE = Cause(
     find=rule_master_port,
     needs=("environment",),
     weight=220,
+    explains=(Explains(("VC-324",), has_same_node),),
     cases=(CauseCase("master-port", "MASTER_PORT=29999 on one node"),),
 )

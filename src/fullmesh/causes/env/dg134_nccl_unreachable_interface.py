@@ -16,8 +16,9 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.relations import has_same_node
 from fullmesh.observed.survey import Nic
 from fullmesh.result.findings import Finding, join_names
 from fullmesh.verify.socket_interfaces import LOOPBACK, is_matched_by_nccl
@@ -107,6 +108,7 @@ CAUSE = Cause(
     find=rule_nccl_interface,
     needs=("environment", "interfaces"),
     weight=230,
+    explains=(Explains(("VC-324",), has_same_node),),
     cases=(
         CauseCase("nccl-interface", "NCCL_SOCKET_IFNAME=docker0 with a dummy docker0 that is up"),
     ),

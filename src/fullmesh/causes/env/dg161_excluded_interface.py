@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import WARNING, Finding
 from fullmesh.verify.socket_interfaces import is_matched_by_nccl
 
@@ -49,5 +50,6 @@ CAUSE = Cause(
     needs=("environment",),
     severity=WARNING,
     weight=160,
+    explains=(Explains(("VC-324",), has_same_node),),
     cases=(CauseCase("ifname-left-out", "NCCL_SOCKET_IFNAME=^eth1 in /etc/environment"),),
 )

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.env.dg134_nccl_unreachable_interface import can_reach_peers
 from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify.socket_interfaces import LOOPBACK, select_interfaces
 
@@ -76,6 +77,7 @@ CAUSE = Cause(
     find=rule_gloo_interface,
     needs=("environment", "interfaces"),
     weight=225,
+    explains=(Explains(("VC-324",), has_same_node),),
     cases=(
         CauseCase(
             "gloo-other-interface",

@@ -13,11 +13,13 @@ that name. If a shell cannot read `/etc/fullmesh/env` at all, the launcher ends.
 
 from __future__ import annotations
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.relations import has_same_node
 
 CAUSE = Cause(
     "VC-315",
     __doc__,
     weight=280,
+    explains=(Explains(("VC-322", "VC-324"), has_same_node),),
     cases=(CauseCase("job-env-crlf", "/etc/fullmesh/env with Windows line endings"),),
 )

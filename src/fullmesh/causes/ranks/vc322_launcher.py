@@ -18,6 +18,6 @@ CAUSE = Cause(
     "VC-322",
     __doc__,
     weight=290,
-    explains=(Explains(("VC-320", "VC-302"), has_same_node),),
+    explains=(Explains(("VC-320", "VC-302", "VC-324"), has_same_node),),
     cases=(CauseCase("job-env-line-missing", "NNODES is missing in /etc/fullmesh/env"),),
 )

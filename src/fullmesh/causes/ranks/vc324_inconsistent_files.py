@@ -12,13 +12,12 @@ wait for each other at different places, or some of them start a smaller job.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Cause, CauseCase, Explains
-from fullmesh.causes.ranks.vc321_overridden_plan import INTERFACE_CODES, MASTER_CODES
 from fullmesh.causes.relations import has_same_node
 
 CAUSE = Cause(
     "VC-324",
     __doc__,
     weight=610,
-    explains=(Explains((*INTERFACE_CODES, *MASTER_CODES, "VC-322", "DG-131"), has_same_node),),
+    explains=(Explains(("DG-131",), has_same_node),),
     cases=(CauseCase("job-env-other-size", "NNODES=1 in /etc/fullmesh/env of one node"),),
 )
