@@ -16,6 +16,7 @@ SCHEMA = 1
 LABEL = 8  # columns
 DRIFT_SHOWN = 2  # differences of a node
 HISTORY_SHOWN, HISTORY_WIDTH = 16, 500  # lines of a node
+TIMED_OUT, ABSENT = 124, 127  # exit status of timeout(1), which runs the program
 
 
 class NodeState(TypedDict):
@@ -111,8 +112,15 @@ def list_history_lines(answer: Any) -> list[str]:
     """Return the lines of ``fullmesh-health history`` in a node's answer, [] if it was not queried."""
     if not isinstance(answer, Mapping) or "rc" not in answer:
         return []
-    if answer["rc"] != 0:
+    if answer["rc"] == ABSENT:
         return ["no checks are recorded (role node_health is off)"]
+    if answer["rc"] != 0:
+        last = str(answer.get("stderr") or answer.get("msg") or "").strip().splitlines()[-1:]
+        reason = "no answer within 10 s" if answer["rc"] == TIMED_OUT else " ".join(last)
+        return [
+            f"the checks cannot be read (exit status {answer['rc']}): {reason}"[:HISTORY_WIDTH],
+            "check: /opt/fullmesh/bin/fullmesh-health history",
+        ]
     lines = answer.get("stdout_lines")
     found = lines if isinstance(lines, Sequence) and not isinstance(lines, str) else []
     return [str(line)[:HISTORY_WIDTH] for line in found[:HISTORY_SHOWN]]

@@ -244,6 +244,12 @@ def test_jobs_are_counted_by_account_and_nodes(monkeypatch: pytest.MonkeyPatch) 
         ({"skipped": True}, []),
         ({"unreachable": True, "msg": "x"}, []),
         ({"rc": 127, "stdout_lines": []}, ["no checks are recorded (role node_health is off)"]),
+        ({"rc": 124}, ["the checks cannot be read (exit status 124): no answer within 10 s"]),
+        (
+            {"rc": 1, "stderr": "Traceback\nOSError: disk"},
+            ["check: /opt/fullmesh/bin/fullmesh-health history"],
+        ),
+        ({"rc": 2, "msg": "m" * 9000}, ["check: /opt/fullmesh/bin/fullmesh-health history"]),
         ({"rc": 0, "stdout_lines": ["not fit since 07:00", "x" * 900]}, ["not fit since 07:00"]),
         ({"rc": 0, "stdout_lines": [str(at) for at in range(99)]}, ["0", "15"]),
         ({"rc": 0, "stdout_lines": "text"}, []),
