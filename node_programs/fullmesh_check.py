@@ -39,7 +39,7 @@ DEADLINE = 1.7  # seconds for all checks, of the 2 that a run may take
 LEAST_SECONDS = 0.5  # for the checks, if Python itself started slowly
 REPORT_SECONDS = 0.2  # that a check of the links keeps for its result
 CPU_SECONDS = 1  # of one check
-MOST_ANSWER = 1 << 16
+MOST_ANSWER = 1 << 19  # names of 1,024 peers, of up to 253 characters
 LEVELS = ("node", "links")
 
 
@@ -193,7 +193,7 @@ def describe_results(node: str, results: Mapping[str, Mapping[str, Any]], status
         + "; ".join("[{code}] {text}. Fix: {fix}".format(**one) for one in found),
         UNCHECKED: f"{node} could not be checked: {'; '.join(unknown)}",
     }[status]
-    return "".join(one if one.isprintable() else "?" for one in text)
+    return check_node.clean_text(text)
 
 
 def run_levels(

@@ -24,7 +24,7 @@ from fullmesh_check_node import HealthFinding, NoCheckError
 from fullmesh_foreign_text import parse_decimal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 MOST_PEERS, SHOWN = 1024, 8
 RESEND_SECONDS = 0.3
@@ -278,6 +278,15 @@ def exchange_echoes(
 # --- the checks ---------------------------------------------------------------------------------------
 
 
+def count_further_peers(
+    code: str, names: Mapping[str, str], broken: list[str], fault: str, fix: str
+) -> Iterator[HealthFinding]:
+    """Yield one finding about the peers after those that are shown. Each counts: it decides whose fault a link is."""
+    more = tuple(names[address] for address in broken[SHOWN:])
+    if more:
+        yield HealthFinding(code, f"{len(more)} more of {len(names)} peers {fault}", fix, more)
+
+
 def check_connections(hosts: str | list[str], end: float) -> Iterator[HealthFinding]:
     """Check that every peer of the job answers a connection."""
     names = {one.address: one.name for one in list_peers(hosts)}
@@ -289,10 +298,7 @@ def check_connections(hosts: str | list[str], end: float) -> Iterator[HealthFind
     for address, why in list(failed.items())[:SHOWN]:
         text = f"{names[address]} ({sockets.format_endpoint(address, port)}): {why}"
         yield HealthFinding("HC-161", text, fix, (names[address],))
-    if len(failed) > SHOWN:
-        text = f"{len(failed) - SHOWN} more of {len(names)} peers could not be reached"
-        more = tuple(names[address] for address in list(failed)[SHOWN:])
-        yield HealthFinding("HC-161", text, fix, more)
+    yield from count_further_peers("HC-161", names, list(failed), "could not be reached", fix)
 
 
 def check_packets(hosts: str | list[str], end: float) -> Iterator[HealthFinding]:
@@ -302,8 +308,9 @@ def check_packets(hosts: str | list[str], end: float) -> Iterator[HealthFinding]
     if not any(came.values()):
         raise NoCheckError("no peer answers echo requests", skipped=True)
     lost = [address for address, sizes in came.items() if sizes == {"small"}]
+    fix = "make the MTU of both nodes and the switch equal"
     for address in lost[:SHOWN]:
         size = find_path_size(address)
         text = f"{names[address]} ({address}): packets of {size} bytes are lost, small ones arrive"
-        fix = "make the MTU of both nodes and the switch equal"
         yield HealthFinding("HC-162", text, fix, (names[address],))
+    yield from count_further_peers("HC-162", names, lost, "lose large packets", fix)

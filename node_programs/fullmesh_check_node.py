@@ -92,6 +92,11 @@ def read_text(path: str) -> str:
     return read_bytes(path).decode("utf-8", "replace").strip()
 
 
+def clean_text(text: str) -> str:
+    """Return a text in one line without control characters."""
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
 def run_tool(*command: str, more_path: str = "") -> tuple[int, str]:
     """Run a program. Its status is -1 if it is missing.
 

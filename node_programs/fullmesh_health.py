@@ -29,7 +29,7 @@ from fullmesh_check_node import NoCheckError
 from fullmesh_foreign_text import list_objects, parse_foreign_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
 SETTINGS = "/etc/fullmesh/health.json"
@@ -42,7 +42,6 @@ DEFAULTS: dict[str, Any] = {
 USUAL_FOLDER = "/var/lib/prometheus/node-exporter"  # of the distributions' packages
 TEXTFILE = "fullmesh_health.prom"
 DRAINED = "/var/lib/fullmesh/health/drained"
-LOCK = "/run/fullmesh-health.lock"
 LOCK_SECONDS = 0.5
 CHECK_SECONDS = (
     5.0  # the jobs of a node can keep all its CPUs busy, and a check that ends needs less
@@ -82,19 +81,34 @@ def read_settings(path: str = "") -> dict[str, Any]:
 # --- recording ----------------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def lock_history() -> Iterator[None]:
+    """Lock the history's folder, which no other account can open: a lock needs no right to write.
+
+    Raises:
+        OSError: another check is being recorded, or the folder cannot be used.
+    """
+    folder = health_history.make_folder()
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        end = time.monotonic() + LOCK_SECONDS
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            if time.monotonic() > end:
+                raise TimeoutError(f"another check is being recorded (waited {LOCK_SECONDS} s)")
+            time.sleep(0.05)
+        yield
+    finally:
+        os.close(handle)
+
+
 def record_verdict(document: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """Record a verdict: in the history, for node_exporter, and at the webhook. Return what failed."""
     now, failed = int(time.time()), []
     try:
-        with open(LOCK, "a", encoding="utf-8") as lock:
-            end = time.monotonic() + LOCK_SECONDS
-            while True:
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                if time.monotonic() > end:
-                    return ["another check is being recorded"]
-                time.sleep(0.05)
+        with lock_history():
             history = health_history.read_history()
             known = bool(history["spans"])
             differs = health_history.add_verdict(
@@ -125,31 +139,34 @@ def write_textfile(
         return
     info = os.stat(folder)
     if info.st_uid != os.geteuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError(f"other accounts can change {folder}")
+        seen = f"owner {info.st_uid}, mode {info.st_mode & 0o7777:04o}"
+        raise PermissionError(
+            f"other accounts can change {folder} ({seen}). Fix: chown root, chmod 755"
+        )
     text = health_history.render_metrics(document, history, now)
     health_history.replace_file(f"{folder}/{TEXTFILE}", text, 0o644)
 
 
 def call_webhook(url: str, document: Mapping[str, Any], history: Mapping[str, Any]) -> list[str]:
     """Send a new verdict to the webhook. Return what failed. A name server that hangs cannot delay it."""
-    import urllib.parse  # noqa: PLC0415 (slow to import)
+    import http.client  # noqa: PLC0415 (slow to import)
     import urllib.request  # noqa: PLC0415 (as above)
 
-    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+    if not url.lower().startswith(("http://", "https://")):
         return ["the webhook is not http or https"]
     body = {key: document[key] for key in ("node", "fit", "text")}
     body["history"] = health_history.describe_history(history)
-    request = urllib.request.Request(  # noqa: S310 (its scheme was checked)
-        url, json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
     failed = [f"the webhook gave no answer in {WEBHOOK_SECONDS} s"]
 
     def send() -> None:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
+            request = urllib.request.Request(  # noqa: S310 (its scheme was checked)
+                url, json.dumps(body).encode(), {"Content-Type": "application/json"}
+            )
             with opener.open(request, timeout=WEBHOOK_SECONDS):
                 failed.clear()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             failed[:] = [f"the webhook failed: {error}"]
 
     thread = threading.Thread(target=send, daemon=True)
@@ -161,19 +178,23 @@ def call_webhook(url: str, document: Mapping[str, Any], history: Mapping[str, An
 # --- Slurm --------------------------------------------------------------------------------------------
 
 
-def run_slurm(*command: str) -> str:
-    """Run a program of Slurm. Return its output, "" if it fails."""
+def run_slurm(*command: str) -> str | None:
+    """Run a program of Slurm. Return its output. If it fails, report that and return None."""
     try:
         status, text = check_node.run_tool(*command, more_path=SLURM_PATH)
-    except NoCheckError:
-        return ""
-    return text if status == 0 else ""
+    except NoCheckError as error:
+        status, text = 1, str(error)
+    if status == 0:
+        return text
+    why = text.strip() or ("not installed" if status < 0 else f"exit status {status}")
+    report_failures([f"{' '.join(command[:4])}: {why}"])
+    return None
 
 
 def list_slurm_nodes() -> dict[str, SlurmNode]:
     """Return all nodes of Slurm, {} if its controller does not answer."""
     found = {}
-    for line in run_slurm("sinfo", "-N", "-h", "-o", "%N|%T|%E").splitlines():
+    for line in (run_slurm("sinfo", "-N", "-h", "-o", "%N|%T|%E") or "").splitlines():
         name, _, rest = line.partition("|")
         state, _, reason = rest.partition("|")
         found[name.strip()] = SlurmNode(state.strip().lower(), reason.strip())
@@ -284,23 +305,26 @@ def drain_node(name: str, reason: str) -> None:
     node = nodes.get(name, SlurmNode("", ""))
     if "drain" in node.state and not node.reason.startswith(MARK):
         return
-    text = f"{MARK} {reason}"[:MOST_REASON].replace("\n", " ")
+    text = check_node.clean_text(f"{MARK} {reason}"[:MOST_REASON])
     run_slurm("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={text}")
-    with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(DRAINED), mode=0o700, exist_ok=True)
+    try:
+        health_history.make_folder()
         health_history.replace_file(DRAINED, name + "\n", 0o600)
+    except OSError as error:
+        report_failures([f"nothing will end the drain, because {DRAINED} is missing: {error}"])
 
 
 def resume_node(name: str) -> bool:
-    """End this node's drain if `fullmesh-health` made it. Return whether it did."""
+    """End this node's drain if `fullmesh-health` made it. Return whether it did. If Slurm fails, the next check
+    tries again."""
     nodes = list_slurm_nodes()
     name = choose_known_name(nodes, name)
     node = nodes.get(name)
     if node is None:
-        return False  # the controller does not answer, so the next check tries again
+        return False
     ours = "drain" in node.state and node.reason.startswith(MARK)
-    if ours:
-        run_slurm("scontrol", "update", f"NodeName={name}", "State=RESUME")
+    if ours and run_slurm("scontrol", "update", f"NodeName={name}", "State=RESUME") is None:
+        return False
     with contextlib.suppress(OSError):
         os.unlink(DRAINED)
     return ours
@@ -346,7 +370,7 @@ def end_own_drain(name: str, peers: list[str], settings: Mapping[str, Any]) -> N
 def report_failures(failed: list[str]) -> None:
     """Print what could not be recorded."""
     for one in failed:
-        sys.stderr.write(f"fullmesh-health: {one}\n")
+        sys.stderr.write(f"fullmesh-health: {check_node.clean_text(one)[:MOST_REASON]}\n")
 
 
 def main(argv: list[str]) -> int:

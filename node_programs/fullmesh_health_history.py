@@ -56,13 +56,11 @@ def make_empty_history() -> dict[str, Any]:
     return {"schema": SCHEMA, "spans": [], "changes": [], "state": {}}
 
 
-def read_history(path: str = "") -> dict[str, Any]:
+def read_history() -> dict[str, Any]:
     """Read the history. Entries that are damaged are left out."""
     found = make_empty_history()
     with contextlib.suppress(ValueError):
-        data = parse_foreign_json(
-            check_node.read_bytes(path or HISTORY, MOST_BYTES), most_bytes=MOST_BYTES
-        )
+        data = parse_foreign_json(check_node.read_bytes(HISTORY, MOST_BYTES), most_bytes=MOST_BYTES)
         if isinstance(data, dict) and data.get("schema") == SCHEMA:
             spans, changes, state = (data.get(key) for key in ("spans", "changes", "state"))
             found["spans"] = [
@@ -108,6 +106,13 @@ def is_change(one: object) -> bool:
         and isinstance(one.get("text"), str)
         and len(one["text"]) <= MOST_TEXT
     )
+
+
+def make_folder() -> str:
+    """Make the folder of the history, which only root can open. Return its path."""
+    folder = os.path.dirname(HISTORY)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return folder
 
 
 def replace_file(path: str, text: str, mode: int) -> None:
@@ -265,7 +270,7 @@ def describe_history(history: Mapping[str, Any]) -> list[str]:
         found += [
             f"changed by {format_time(one['time'])}: {one['text']}" for one in changes[-SHOWN:]
         ] or ["no recorded change in the day before"]
-    return ["".join(one if one.isprintable() else "?" for one in line) for line in found]
+    return [check_node.clean_text(line) for line in found]
 
 
 def render_metrics(document: Mapping[str, Any], history: Mapping[str, Any], now: int) -> str:
@@ -303,12 +308,11 @@ def render_metrics(document: Mapping[str, Any], history: Mapping[str, Any], now:
     return "\n".join(lines) + "\n"
 
 
-def write_history(history: Mapping[str, Any], path: str = "") -> None:
+def write_history(history: Mapping[str, Any]) -> None:
     """Replace the history.
 
     Raises:
         OSError: it cannot be written.
     """
-    path = path or HISTORY
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    replace_file(path, json.dumps(history) + "\n", 0o600)
+    make_folder()
+    replace_file(HISTORY, json.dumps(history) + "\n", 0o600)

@@ -8,9 +8,7 @@ nothing. Exit status: 0 if all steps succeed, 1 if one fails, 2 if they could no
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import json
 import os
 import pwd
 import re
@@ -48,6 +46,10 @@ CODES = {
 Step = dict[str, str]
 
 
+class UncheckedError(Exception):
+    """The first steps could not be made. The message is the last line of the errors."""
+
+
 def read_env_lines(path: str) -> dict[str, str]:
     """Return the variables in the node's file."""
     lines: list[str] = []
@@ -71,7 +73,7 @@ def build_settings(python: str, env_file: str, mark: str) -> str:
     """Return the settings of the program, as its argument."""
     planned = read_env_lines(env_file)
     ports = (planned.get("MASTER_PORT", ""), planned.get("FULLMESH_RENDEZVOUS", ""))
-    settings = {
+    settings: start_program.StartSettings = {
         "mark": mark,
         "known": True,
         "python": python,
@@ -85,7 +87,7 @@ def build_settings(python: str, env_file: str, mark: str) -> str:
         "parts": start_program.PARTS,
         "variables": start_program.VARIABLES,
     }
-    return base64.b64encode(json.dumps(settings).encode()).decode()
+    return start_program.encode_settings(settings)
 
 
 def run_command(argv: list[str], seconds: float) -> tuple[int, str, str]:
@@ -94,14 +96,20 @@ def run_command(argv: list[str], seconds: float) -> tuple[int, str, str]:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         return -1, "", str(error)
+    except subprocess.TimeoutExpired:
+        return -1, "", f"{argv[0]} did not end within {seconds:g} s"
     texts = (done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
     return done.returncode, *texts
 
 
-def find_failed_steps(python: str, env_file: str) -> list[Step] | None:
-    """Return the first steps of a job that fail, or None if the program did not end."""
+def find_failed_steps(python: str, env_file: str) -> list[Step]:
+    """Return the first steps of a job that fail.
+
+    Raises:
+        UncheckedError: the program did not end.
+    """
     mark = secrets.token_hex(16)
     words = ["-c", start_program.PROGRAM, build_settings(python, env_file, mark)]
     errors, parts = "", []
@@ -112,8 +120,12 @@ def find_failed_steps(python: str, env_file: str) -> list[Step] | None:
         if len(parts) > 1:
             break
     else:
-        return None
-    said = parse_foreign_json(parts[1])
+        lines = [start_program.clean_text(line) for line in errors.split("\n")]
+        raise UncheckedError(next(filter(None, reversed(lines)), "it printed nothing"))
+    try:
+        said = parse_foreign_json(parts[1])
+    except ValueError as damage:
+        raise UncheckedError(f"its answer is damaged: {damage}") from None
     steps: list[Step] = start_program.find_loader_errors(errors, said["sources"]) + said["steps"]
     for name, value in said["login"].items():
         planned = said["file"].get(name, value)
@@ -147,6 +159,14 @@ def describe_step(step: Step) -> str:
     return start_program.clean_text(line)
 
 
+def find_account_name() -> str:
+    """Return the name of the calling account. In a container it may have none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid {os.geteuid()}"
+
+
 def main(argv: list[str]) -> int:
     """Make the steps and print a verdict.
 
@@ -154,14 +174,17 @@ def main(argv: list[str]) -> int:
         argv: the interpreter of jobs, and the environment file.
     """
     python, env_file = argv
-    steps = find_failed_steps(python, env_file)
-    if steps is None:
-        sys.stderr.write("the first steps of a job could not be made\n")
+    try:
+        steps = find_failed_steps(python, env_file)
+    except UncheckedError as error:
+        sys.stderr.write(
+            f"the first steps of a job could not be made: {error}. Check: {python} -V\n"
+        )
         return UNCHECKED
     if not any(one["step"] in ("use", "python") for one in steps):
         steps += try_import(python)
     lines = list(dict.fromkeys(map(describe_step, steps)))
-    here = f"{pwd.getpwuid(os.geteuid()).pw_name} on {os.uname()[1]}"
+    here = f"{find_account_name()} on {os.uname()[1]}"
     verdict = f"{len(lines)} steps fail" if lines else "all steps succeed"
     sys.stdout.write("\n".join([*lines, f"first steps of a job as {here}: {verdict}"]) + "\n")
     return FAILED if lines else FINE

@@ -66,7 +66,7 @@ def check_hosts_order(nsswitch: str) -> None:
         raise HostsError(
             "[NR-103] {} uses {} for host names, so /etc/hosts does not come first. "
             "Fix: make `files` the first source in its line `hosts:`.".format(
-                NSSWITCH, " then ".join(sources) or "nobody"
+                NSSWITCH, " then ".join(sources) or "no source"
             )
         )
 

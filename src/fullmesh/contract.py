@@ -151,7 +151,7 @@ def convert_value(kind: type[T], value: object) -> T:
 STEPS = get_type_hints(StepsSaid)
 
 
-def collect_step_data(report: RankReport) -> dict[str, Any]:
+def collect_step_data(report: RankReport) -> dict[str, object]:
     """Map each step of a rank to its raw data, if the step succeeded or reported its data before it ended."""
     said = [one for one in report["events"] if one["state"] in ("begin", "ok") and "data" in one]
     return {one["step"]: one["data"] for one in said}

@@ -467,6 +467,11 @@ def test_more_unreachable_peers_are_counted(monkeypatch: pytest.MonkeyPatch, nod
     found = list(check_links.check_connections("", time.monotonic() + 1))
     assert codes(found) == ["HC-161"] * 9
     assert found[-1].text == "4 more of 12 peers could not be reached"
+    lossy: dict[str, set[str]] = {one["address"]: {"small"} for one in peers}
+    monkeypatch.setattr(check_links, "echo_all", lambda *_: lossy)
+    found = list(check_links.check_packets("", time.monotonic() + 1))
+    assert found[-1].text == "4 more of 12 peers lose large packets"
+    assert {peer for one in found for peer in one.peers} == {one["name"] for one in peers}
 
 
 def test_loopback_answers_with_both_sizes() -> None:

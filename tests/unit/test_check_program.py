@@ -33,6 +33,11 @@ def broken() -> Iterator[HealthFinding]:
     yield HealthFinding("HC-102", "a GPU\x1b[2J is gone", "look")
 
 
+def isolated() -> Iterator[HealthFinding]:
+    peers = tuple(f"n{number}".ljust(253, "x") for number in range(1024))
+    yield HealthFinding("HC-161", "no peer answers", "look", peers)
+
+
 def sleeping() -> Iterator[HealthFinding]:
     time.sleep(60)
     yield from ()
@@ -73,6 +78,7 @@ def with_a_child() -> Iterator[HealthFinding]:
         ([raising], 2, "KeyError: 'surprise'"),
         ([raising_later], 1, "[HC-102]"),
         ([killed], 2, "it ended without a result"),
+        ([isolated], 1, "[HC-161] no peer answers"),
     ],
 )
 def test_the_verdict_and_its_deadline(

@@ -110,6 +110,8 @@ User=nosuch-account
 EnvironmentFiles=/etc/nosuch (ignore_errors=no)
 EnvironmentFiles=/etc/nosuch-as-well (ignore_errors=yes)
 EnvironmentFiles={tmp_path}/train.env (ignore_errors=no)
+EnvironmentFiles=/etc/fullmesh/jobs/fullmesh-look.env (ignore_errors=no)
+EnvironmentFiles=/etc/nosuch-outlook.env (ignore_errors=no)
 ExecStartPre={{ path=/nosuch/pre ; argv[]=/nosuch/pre ; ignore_errors=no }}
 SystemCallFilter=~bind kexec_load
 """
@@ -119,6 +121,7 @@ SystemCallFilter=~bind kexec_load
     assert unit["missing"] == [
         "User=nosuch-account",
         "EnvironmentFile=/etc/nosuch",
+        "EnvironmentFile=/etc/nosuch-outlook.env",
         "ExecStartPre=/nosuch/pre",
     ]
     assert (unit["blocked"], unit["scripts"]) == (["bind"], ["/srv/train.py"])

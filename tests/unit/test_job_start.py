@@ -172,6 +172,15 @@ def test_a_closed_folder_is_named_with_its_mode(
     assert found["steps"][0]["source"].startswith("mode 0700, owner 0")
 
 
+def test_a_dangling_link_does_not_end_the_other_checks(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to("/nosuch/python")
+    monkeypatch.setattr(job_start, "PARTS", [str(tmp_path / "link")])
+    found = steps_of(begin("umask 0777"))
+    assert ("launch", str(tmp_path / "link"), "no such file") in found
+
+
 def make_torch(folder: Path) -> Path:
     """Make the files that every torch has."""
     package = folder / "torch"
@@ -360,6 +369,11 @@ def test_a_healthy_start_exits_with_0(tmp_path: Path) -> None:
     assert done.stdout.endswith("all steps succeed\n"), done.stdout
 
 
+def test_an_account_without_a_name_has_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 4_000_000_000)
+    assert fullmesh_start.find_account_name() == "uid 4000000000"
+
+
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
@@ -385,6 +399,31 @@ def test_a_torch_that_cannot_be_imported_is_named_with_its_line(tmp_path: Path) 
     broken.write_text("\nimport nosuch_part\n")
     done = check_start(tmp_path, {"PYTHONPATH": str(tmp_path / "more")})
     assert f"No module named 'nosuch_part'. Fix: correct {broken}:2" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("echo 'the disk is broken' >&2", "the disk is broken"),
+        ('echo "$3" | base64 -d | sed \'s/.*"mark": "\\([0-9a-f]*\\).*/\\1{/\'', "damaged"),
+        ("exec sleep 60", "did not end within 0.2 s"),
+    ],
+)
+def test_an_interpreter_without_an_answer_is_named_with_its_error(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+    words: str,
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{text}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(fullmesh_start, "STEP_SECONDS", 0.2)
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert fullmesh_start.main([str(python), str(tmp_path / "env")]) == fullmesh_start.UNCHECKED
+    assert f"Check: {python} -V" in (errors := capsys.readouterr().err)
+    assert words in errors
 
 
 @pytest.mark.skipif(not os.access("/bin/bash", os.X_OK), reason="only bash reads .bashrc there")

@@ -254,6 +254,8 @@ def test_a_dry_run_prints_the_command_and_starts_nothing(tmp_path: Path, wrapper
     assert words[-2:] == ["train.py", "two words"]
     assert [one for one in SIZES if one not in words] == []
     assert not list(tmp_path.glob("torchinductor_*"))
+    done = call(wrapper, "--dry-run", "train.py", FULLMESH_CHECK="1")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_node_without_torchrun_is_reported(wrapper: Path) -> None:

@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +53,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(health_history, name, (value,) if name == "PACKAGE_DATA" else value)
     for name in ("MANIFEST", "MODULE", "NODES"):
         monkeypatch.setattr(check_node, name, str(tmp_path / name))
-    for name in ("LOCK", "DRAINED", "SETTINGS", "USUAL_FOLDER"):
+    for name in ("DRAINED", "SETTINGS", "USUAL_FOLDER"):
         monkeypatch.setattr(health, name, str(tmp_path / name))
     monkeypatch.setattr(health, "PAIR_SECONDS", 0.0)
     monkeypatch.setattr(health, "AGAIN_SECONDS", 0.0)
@@ -136,6 +137,16 @@ def test_a_damaged_history_is_an_empty_one(home: Path, text: str) -> None:
 # --- recording ----------------------------------------------------------------------------------------
 
 
+def test_another_account_cannot_hold_the_lock(home: Path) -> None:
+    assert health.record_verdict(verdict(), SETTINGS) == []
+    assert (home / "health").stat().st_mode & 0o777 == 0o700
+    assert [one.name for one in home.iterdir()] == ["health"]
+    with health.lock_history():
+        (failed,) = health.record_verdict(verdict(), SETTINGS)
+    assert "another check is being recorded" in failed
+    assert health_history.read_history()["spans"][0]["count"] == 1
+
+
 def test_metrics_are_written_where_only_root_can(home: Path) -> None:
     folder = home / "USUAL_FOLDER"
     folder.mkdir(mode=0o755)
@@ -147,6 +158,7 @@ def test_metrics_are_written_where_only_root_can(home: Path) -> None:
     folder.chmod(0o777)
     (failed,) = health.record_verdict(verdict(), SETTINGS)
     assert "other accounts can change" in failed
+    assert "mode 0777" in failed
     assert "fullmesh_health_fit 0\n" in (folder / health.TEXTFILE).read_text()
 
 
@@ -212,6 +224,36 @@ def test_a_webhook_that_fails_is_reported_and_recorded_all_the_same(home: Path) 
     )
     assert "the webhook failed" in found[0]
     assert len(health_history.read_history()["spans"]) == 1
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "https:///x", "http://127.0.0.1:x/", "file:///x"])
+def test_a_webhook_address_that_cannot_work_is_reported(home: Path, url: str) -> None:
+    (found,) = health.record_verdict(verdict(("HC-161", ("n1",))), {**SETTINGS, "webhook_url": url})
+    assert found.startswith(("the webhook failed: ", "the webhook is not http"))
+
+
+@pytest.mark.parametrize("answer", [b"no protocol\x1b[2J\r\n\r\n", b"HTTP/1.0 500 \x1b[2J\r\n\r\n"])
+def test_a_webhook_that_lies_is_reported_in_one_plain_line(
+    home: Path, capfd: pytest.CaptureFixture[str], answer: bytes
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(65536)
+                peer.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        health.report_failures(
+            health.record_verdict(verdict(("HC-161", ("n1",))), {**SETTINGS, "webhook_url": url})
+        )
+        thread.join()
+    text = capfd.readouterr().err
+    assert text.startswith("fullmesh-health: the webhook failed: ")
+    assert text.strip().isprintable()
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"levels": "node", "webhook_url": 7}', "\xff"])
@@ -297,6 +339,38 @@ def test_a_faulty_node_is_drained_with_its_reason(
     (call,) = slurm.read_calls()
     assert call == "update NodeName=n2 State=DRAIN Reason=fullmesh: [HC-102] HC-102"
     assert health_history.read_history()["spans"][0]["codes"] == ["HC-102"]
+
+
+def test_a_drain_reason_has_no_control_characters(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = verdict(("HC-141", ()))
+    document["checks"]["links"]["findings"][0]["text"] = "/mnt/a\0b\x1b[2J\udce9\nc is full"
+    assert run_script("slurm-check", document, monkeypatch) == 1
+    (call,) = slurm.read_calls()
+    assert call.endswith("Reason=fullmesh: [HC-141] /mnt/a?b?[2J??c is full")
+
+
+def test_a_drain_that_slurm_refuses_is_reported(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (slurm.home / "scontrol").write_text("#!/bin/sh\necho 'Invalid user id' >&2; exit 1\n")
+    assert run_script("slurm-check", verdict(("HC-102", ())), monkeypatch) == 1
+    assert "scontrol update NodeName=n2 State=DRAIN: Invalid user id" in capsys.readouterr().err
+
+
+def test_a_resume_that_fails_is_tried_again(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_script("slurm-check", verdict(("HC-102", ())), monkeypatch)
+    slurm.set(n2="drained|fullmesh: [HC-102] x")
+    works = (slurm.home / "scontrol").read_text()
+    (slurm.home / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    assert run_script("slurm-check", verdict(), monkeypatch) == 0
+    assert "gets jobs again" not in capsys.readouterr().out
+    (slurm.home / "scontrol").write_text(works)
+    assert run_script("slurm-check", verdict(), monkeypatch) == 0
+    assert slurm.read_calls()[1:] == ["update NodeName=n2 State=RESUME"]
 
 
 def test_a_prolog_ignores_links_outside_its_job(

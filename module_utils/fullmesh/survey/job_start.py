@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import os
 import pwd
 import secrets
@@ -29,13 +28,21 @@ from ..foreign_text import parse_foreign_json
 from ..schema.survey import NO_HOME, NO_LOGIN, START_STEPS
 from . import job
 from .job_accounts import LOGIN_ENVIRONMENT, UNNAMED_ACCOUNTS, find_unit_accounts
-from .job_start_program import LAUNCHER, PARTS, PROGRAM, clean_text, find_loader_errors
+from .job_start_program import (
+    LAUNCHER,
+    PARTS,
+    PROGRAM,
+    clean_text,
+    encode_settings,
+    find_loader_errors,
+)
 
 if TYPE_CHECKING:
     from typing import Any
 
     from ..schema.ladder import LadderNodeParams
     from ..schema.survey import JobLogin, StartStep
+    from .job_start_program import StartSettings
 
 # Seconds. The session ends before the survey's deadline, and its content before the session.
 SESSION, INSIDE = 2.2, "1.9"
@@ -80,7 +87,7 @@ def describe_unusable_shell(path: str) -> list[dict[str, str]]:
     return [{"step": "login", "subject": path, "error": error}] if path and error else []
 
 
-def build_session_command(shell: list[str], python: str, settings: dict[str, Any]) -> str:
+def build_session_command(shell: list[str], python: str, settings: StartSettings) -> str:
     """Return the command of the session, for /bin/sh.
 
     Args:
@@ -89,7 +96,7 @@ def build_session_command(shell: list[str], python: str, settings: dict[str, Any
         settings: of the program, with its ``mark``.
     """
     code = base64.b64encode(PROGRAM.encode()).decode()
-    given = base64.b64encode(json.dumps(settings).encode()).decode()
+    given = encode_settings(settings)
     run = f"-c 'import base64;exec(base64.b64decode(\"{code}\"))' {given}"
     own, spare = shlex.quote(python), PYTHON if os.access(PYTHON, os.X_OK) else sys.executable
     # if the environment breaks the interpreter, this one without its variables can still tell why
@@ -198,7 +205,7 @@ def describe_failed_login(
     }
 
 
-def build_program_settings(want: LadderNodeParams, mark: str, known: bool) -> dict[str, Any]:
+def build_program_settings(want: LadderNodeParams, mark: str, known: bool) -> StartSettings:
     """Return the settings of the program."""
     return {
         "mark": mark,

@@ -8,7 +8,10 @@ fullmesh-torchrun --check runs it too (node_programs/fullmesh_start_program.py i
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+from typing import TypedDict
 
 TEXT_MOST = 300
 LAUNCHER = "/opt/fullmesh/bin/fullmesh-torchrun"
@@ -33,6 +36,39 @@ NO_LIBRARY = re.compile(
     r"error while loading shared libraries: ([^:\s]{1,300}): ([^\n]{1,200})"
     r"|symbol lookup error: ([^:\s]{1,300}): ([^\n]{1,200})"
 )
+
+
+class StartSettings(TypedDict):
+    """The settings of the program.
+
+    Attributes:
+        mark: surrounds the answer.
+        known: whether the account is the one of jobs.
+        python: the interpreter of jobs.
+        names: to resolve.
+        address: of this node, to bind the ports to.
+        ports: to bind.
+        env_file: the node's environment file.
+        launcher: to run with --dry-run.
+        parts: files that the launcher's command runs.
+        variables: a pattern of the names that matter to a job.
+    """
+
+    mark: str
+    known: bool
+    python: str
+    names: list[str]
+    address: str
+    ports: list[int]
+    env_file: str
+    launcher: str
+    parts: list[str]
+    variables: str
+
+
+def encode_settings(settings: StartSettings) -> str:
+    """Return the settings as the program's argument."""
+    return base64.b64encode(json.dumps(settings).encode()).decode()
 
 
 def clean_text(value: object) -> str:
@@ -104,14 +140,14 @@ def list_sources(places):
 sources = list_sources(PLACES)
 
 def find_closed(path, mode):
-    # the folders of a link's target come first: it is they that most often are closed
+    # the folders of a link's target come first: it is they that most often are closed. A link to nothing is not closed.
     for whole in dict.fromkeys((os.path.realpath(path), path)):
         parts = whole.split("/")
         for count in range(2, len(parts)):
             folder = "/".join(parts[:count])
-            if os.path.lexists(folder) and not os.access(folder, os.X_OK):
+            if os.path.exists(folder) and not os.access(folder, os.X_OK):
                 return folder
-        if os.path.lexists(whole) and not os.access(whole, mode):
+        if os.path.exists(whole) and not os.access(whole, mode):
             return whole
     return ""
 

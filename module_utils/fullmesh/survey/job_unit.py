@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ..schema.survey import JobUnit
 
 # An unused instance: systemd answers from the template and its drop-ins, and starts nothing.
-UNIT = "fullmesh-job@fullmesh-look.service"
+INSTANCE = "fullmesh-look"
+UNIT = f"fullmesh-job@{INSTANCE}.service"
 # Settings that can end or hinder a job, with the value that systemd shows if nothing set them.
 NONE = ("", "~", "infinity", "no", "0022")
 SETTINGS = (
@@ -79,7 +80,7 @@ def list_missing_parts(lines: list[tuple[str, str]]) -> list[str]:
     found = []
     for name, value in lines:
         path = ""
-        if name == "EnvironmentFiles" and "ignore_errors=no" in value and "look.env" not in value:
+        if name == "EnvironmentFiles" and "ignore_errors=no" in value:
             path = value.partition(" (")[0]
         elif name in COMMANDS:
             match = re.match(r"\{ path=(\S+) ;", value)
@@ -88,10 +89,9 @@ def list_missing_parts(lines: list[tuple[str, str]]) -> list[str]:
             path = value
         elif name == "User" and value and find_account_entry(value) is None:
             found.append(f"User={value}")
-        if path.startswith("/") and not os.path.exists(path):
-            found.append(
-                f"{name.rstrip('s') if name != 'EnvironmentFiles' else 'EnvironmentFile'}={path}"
-            )
+        own = os.path.basename(path) == f"{INSTANCE}.env"  # each job has its own
+        if path.startswith("/") and not own and not os.path.exists(path):
+            found.append(f"{name.rstrip('s')}={path}")
     return found[:PARTS_MOST]
 
 
