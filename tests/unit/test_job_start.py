@@ -19,7 +19,7 @@ from causes.changes import start_of_job, started, survey
 from records import EL1
 from records import UBUNTU1 as UB
 
-from fullmesh.observed.survey import NO_LOGIN, JobLogin
+from fullmesh.observed.survey import NO_HOME, NO_LOGIN, JobLogin
 from fullmesh.verify.job_start import check_job_start
 from fullmesh.verify.model import ClusterObservations
 
@@ -454,14 +454,21 @@ def test_a_shell_that_refuses_logins_is_a_step(shell: str, error: str) -> None:
     )
 
 
-@pytest.mark.parametrize("everywhere", [False, True])
-def test_an_account_without_a_shell_on_all_nodes_is_that_of_a_service(everywhere: bool) -> None:
-    step = ("login", "/usr/sbin/nologin", NO_LOGIN)
+@pytest.mark.parametrize(
+    ("everywhere", "others", "named"),
+    [(False, "jobs", [UB]), (True, "jobs", []), (False, "nobody", [])],
+)
+@pytest.mark.parametrize("error", [NO_LOGIN, NO_HOME])
+def test_an_account_without_a_login_on_all_its_nodes_is_that_of_a_service(
+    error: str, everywhere: bool, others: str, named: list[str]
+) -> None:
+    step = ("login", "/usr/sbin/nologin", error)
 
     def change(seen: ClusterObservations) -> None:
         for name, node in seen.nodes.items():
             steps = [step] if everywhere or name == UB else []
-            node["node"]["facts"]["survey"]["job_start"] = start_of_job(*steps)
+            account = "jobs" if name == UB else others
+            start = start_of_job(*steps, account=account)
+            node["node"]["facts"]["survey"]["job_start"] = start
 
-    found = [one.node for one in judged(change) if one.code == "VC-319"]
-    assert found == ([] if everywhere else [UB])
+    assert [one.node for one in judged(change) if one.code == "VC-319"] == named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from fullmesh.foreign_text import parse_decimal
@@ -200,14 +201,20 @@ def rule_bound_ports(seen: ClusterObservations) -> Iterator[Finding]:
 def rule_login_ends(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that a login of the account gets as far as Python."""
     found = list(list_failed_steps(seen, "login", "python"))
-    count = sum(get_job_start(seen, one) is not None for one in seen.plan["nodes"])
-    # on all nodes alike, it is an account of a service, whose jobs systemd starts
-    meant = [
-        error
-        for error in (NO_LOGIN, NO_HOME)
-        if sum(any(one["error"] == error for one in steps) for _, _, steps in found) == count
-    ]
+    starts = [get_job_start(seen, one) for one in seen.plan["nodes"]]
+    holders = Counter(start["account"] for start in starts if start)
+    lacking = Counter(
+        (start["account"], error)
+        for _, start, steps in found
+        for error in {one["error"] for one in steps}
+    )
     for name, start, steps in found:
+        # alike on all nodes that have it, it is an account of a service, whose jobs systemd starts
+        meant = [
+            error
+            for error in (NO_LOGIN, NO_HOME)
+            if lacking[start["account"], error] == holders[start["account"]]
+        ]
         first = next((one for one in steps if one["error"] not in meant), None)
         if first is None:
             continue

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.relations import has_same_node
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.result.findings import WARNING, Finding, join_names
 
@@ -91,5 +92,6 @@ CAUSE = Cause(
     __doc__,
     find=rule_any_rank_twice_or_missing,
     weight=200,
+    explains=(Explains(("VC-324",), has_same_node),),
     cases=(CauseCase("node-rank", "NODE_RANK=0 on a second node"),),
 )

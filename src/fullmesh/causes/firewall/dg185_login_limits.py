@@ -19,10 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.firewall.job_account import get_job_probe
 from fullmesh.causes.limits.limit_values import LOCKED_LEAST
+from fullmesh.causes.relations import has_same_node
 from fullmesh.observed.ladder import LoginLimits
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify.node import FILES_PER_RANK
@@ -93,5 +94,6 @@ CAUSE = Cause(
     __doc__,
     find=rule_login_limits,
     weight=260,
+    explains=(Explains(("VC-323",), has_same_node),),
     cases=(CauseCase("login-limits", "jobber - nproc 20 in /etc/security/limits.d"),),
 )

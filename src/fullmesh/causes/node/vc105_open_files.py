@@ -12,11 +12,13 @@ missing, and no message mentions open files.
 
 from __future__ import annotations
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.relations import has_same_node
 
 CAUSE = Cause(
     "VC-105",
     __doc__,
+    explains=(Explains(("VC-323",), has_same_node),),
     cases=(
         CauseCase("nofile", "* and root: nofile 24 in /etc/security/limits.d, or of sshd's unit"),
     ),
