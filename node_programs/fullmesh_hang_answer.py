@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import shutil
 import socket
@@ -31,6 +32,7 @@ NAME = "\0fullmesh-hang-"
 ANSWER_SECONDS = 2.0
 NEWEST = 8  # entries of a group, next to all that have not ended
 MOST = 40  # of those
+MOST_RECORDS = 2  # torch has one for NCCL and one for Gloo
 LONGEST = 8 << 20  # bytes of an answer: 2,000 entries are about 1.5 MB
 MOST_VALUES = 500_000  # of an answer: 2,000 entries have about 60,000
 MOST_FRAMES, MOST_THREADS, MOST_GROUPS = 200, 1024, 1 << 16
@@ -286,25 +288,42 @@ def read_entry(value: object) -> RecorderEntry:
 def choose_entries(entries: list[RecorderEntry]) -> list[RecorderEntry]:
     """Choose the newest entries of every group and all that have not ended. A rank waits in the first of these."""
     kept: dict[int, RecorderEntry] = {}
-    count: dict[str, int] = {}
+    count: dict[tuple[str, str], int] = {}
     for one in sorted(entries, key=lambda one: -one["record"]):
-        count[one["group"]] = count.get(one["group"], 0) + 1
-        if count[one["group"]] <= NEWEST:
+        # each backend of a group has numbers of its own
+        key = (one["group"], one["kind"].partition(":")[0])
+        count[key] = count.get(key, 0) + 1
+        if count[key] <= NEWEST:
             kept[one["record"]] = one
     for one in [one for one in entries if not one["retired"]][:MOST]:
         kept[one["record"]] = one
     return [kept[record] for record in sorted(kept)]
 
 
-def read_record(raw: bytes) -> list[RecorderEntry]:
-    """Return the chosen entries of torch's record.
+def read_entries(raw: bytes) -> list[RecorderEntry]:
+    """Return the entries of one record, in the order in which the rank entered them.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a record.
     """
     found = take_mapping(parse_rank_answer(raw), "its record")
     entries = take_items(found.get("entries") or [], "the entries of its record", MOST_VALUES)
-    return choose_entries([read_entry(one) for one in entries])
+    return sorted(map(read_entry, entries), key=lambda one: one["record"])
+
+
+def read_records(raw: bytes) -> list[RecorderEntry]:
+    """Return the chosen entries of torch's records, each a line. They count anew, in the order of all entries.
+
+    Raises:
+        ValueError: a line is not a record, or there are too many.
+    """
+    lines = take_items(raw.split(b"\n", MOST_RECORDS), "the list of its records", MOST_RECORDS)
+    records = [one for one in map(read_entries, lines) if one]
+    entries = list(heapq.merge(*records, key=lambda one: one["created_ns"]))
+    # a record that is full has lost its first entries
+    for number, one in enumerate(entries, sum(one[0]["record"] for one in records)):
+        one["record"] = number
+    return choose_entries(entries)
 
 
 def dump_stacks(pid: int) -> list[PythonThread]:

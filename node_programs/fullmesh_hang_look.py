@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 FIND_SECONDS = 3.0  # for the environments and command lines of all processes
 READ_SECONDS = 5.0  # for the answers of all ranks
 JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "OMPI_MCA_ess_base_jobid")
+SWITCHES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")  # the new name, the old one
 NO_NAME = "none"  # torchrun's id of jobs without --rdzv-id
 ON_FILES = frozenset(["read", "write", "pread64", "pwrite64", "writev", "fsync", "close"])
 NOTHING: MainThreadState = {
@@ -87,8 +88,8 @@ def read_native_state(pid: int, waits: hang_wait.WaitFinder) -> MainThreadState:
 
 
 def read_rank_environment(pid: int) -> dict[str, str]:
-    """Return the variables of a process that determine its job, its rank and the address of NCCL RAS."""
-    wanted = {*watch_look.TOLD, *JOB, *hang_ras.VARIABLES}
+    """Return the variables of a process that determine its job, its rank, its record and the address of NCCL RAS."""
+    wanted = {*watch_look.TOLD, *JOB, *SWITCHES, *hang_ras.VARIABLES}
     found = {}
     for pair in watch_look.read_proc_bytes(
         f"/proc/{pid}/environ", hang_border.MOST_ENVIRONMENT
@@ -260,9 +261,15 @@ def query_rank(
         header, record = hang_answer.query_process(pid, share)
         if header["why"]:
             return header, [], [{"what": "recorder", "why": header["why"]}]
-        return header, hang_answer.read_record(record), []
+        return header, hang_answer.read_records(record), []
     except (OSError, ValueError) as error:
         return header, [], [{"what": "recorder", "why": explain_silence(pid, error)}]
+
+
+def find_record_switch(env: Mapping[str, str]) -> str:
+    """Return the setting that turns torch's record off, or ""."""
+    name = next((name for name in SWITCHES if env.get(name)), "")
+    return f"{name}=0" if name and env[name] == "0" else ""
 
 
 def read_rank_state(
@@ -275,6 +282,9 @@ def read_rank_state(
     """Return one rank: its own answer, and the observed state."""
     rank, world = parse_rank(env)
     header, entries, missing = query_rank(pid, share)
+    switch = "" if entries or missing else find_record_switch(env)
+    if switch:
+        missing.append({"what": "recorder", "why": f"torch's record is off: {switch}"})
     threads = header["threads"]
     if not threads and around.thorough:
         threads = hang_answer.dump_stacks(pid)

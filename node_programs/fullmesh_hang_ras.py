@@ -11,6 +11,7 @@ RAS).
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ MOST = 4  # reported collectives of a rank
 MOST_KINDS = 64  # kinds of collectives (NCCL has about 10)
 LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 ANY = {4: "0.0.0.0", 6: "::"}  # noqa: S104 (compared)
+# NCCL before 2.29.2 writes a missing rank's data without the comma between these two
+LACKS_COMMA = re.compile(rb'("nvml_dev": -?\d+)(?=\s+"status":)')
 UID_AT = 7  # of a line of /proc/net/tcp (proc_net(5))
 
 
@@ -91,12 +94,11 @@ def choose_loopback(host: str, port: int, uids: set[int]) -> str:
     raise ConnectionRefusedError("nobody listens there")
 
 
-def ask_status(host: str, port: int) -> dict[str, Any]:
-    """Return the status of a job.
+def ask_status(host: str, port: int) -> bytes:
+    """Return the answer about a job.
 
     Raises:
         OSError: there is no listener, or no answer came.
-        ValueError: the answer is not JSON: NCCL before 2.28.7.
     """
     came = bytearray()
     end = time.monotonic() + SECONDS
@@ -106,8 +108,18 @@ def ask_status(host: str, port: int) -> dict[str, Any]:
             came += part
             if len(came) > LARGEST:
                 break
+    return bytes(came)
+
+
+def parse_status(raw: bytes) -> dict[str, Any]:
+    """Return the status in an answer.
+
+    Raises:
+        ValueError: it is not JSON: NCCL before 2.28.7.
+    """
     # each command is acknowledged before
-    found = parse_foreign_json(bytes(came[came.index(b"{") :]), most_bytes=LARGEST)
+    text = LACKS_COMMA.sub(rb"\1,", raw[raw.index(b"{") :])
+    found = parse_foreign_json(text, most_bytes=LARGEST)
     if not isinstance(found, dict):
         raise TypeError("it is not a status")
     return found
@@ -187,7 +199,7 @@ def read_ras_status(env: Mapping[str, str], pid: int, uid: int) -> Known:
         uids = {0, uid, hang_border.read_effective_uid(pid)} - hang_border.read_overflow_uids(
             "self"
         )
-        return of_here(ask_status(choose_loopback(host, port, uids), port)), ""
+        return of_here(parse_status(ask_status(choose_loopback(host, port, uids), port))), ""
     except OSError as exc:
         return {}, f"NCCL's RAS at {host}:{port} does not answer: {exc.strerror or exc}"
     except (KeyError, TypeError, ValueError, AttributeError) as exc:

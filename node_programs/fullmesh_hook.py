@@ -33,6 +33,8 @@ THREAD = "fullmesh-hang"
 BACKLOG = 4
 SECONDS = 2.0  # for a client that sends a query and does not read
 DEEPEST = 60  # reported calls of a thread
+# NCCL has a record of its own. The other one is Gloo's (torch 2.7 and newer).
+RECORDS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
 CREDENTIALS = 12  # struct ucred: pid, uid, gid
 EVERY_UID, NOBODY = b"4294967295", 65534
 raised: UncaughtException | None = None
@@ -73,7 +75,7 @@ def list_process_groups(distributed: Any) -> list[RankGroup]:
 
 
 def collect_rank_state() -> tuple[dict[str, Any], bytes]:
-    """Return the inside state: a header, and torch's own record as JSON, or b""."""
+    """Return the inside state: a header, and torch's own records as lines of JSON, or b""."""
     header: dict[str, Any] = {"rank": -1, "world": 0, "groups": [], "raised": raised, "why": ""}
     header["threads"] = list_thread_stacks()
     distributed = sys.modules.get("torch.distributed.distributed_c10d")
@@ -87,11 +89,11 @@ def collect_rank_state() -> tuple[dict[str, Any], bytes]:
         header.update(
             rank=default.rank(), world=default.size(), groups=list_process_groups(distributed)
         )
-        # before 2.7 there is NCCL's alone
-        dump = getattr(recorder, "_dump_fr_trace_json", None) or recorder._dump_nccl_trace_json
-        return header, bytes(dump(True, False))
+        dumps = [getattr(recorder, name) for name in RECORDS if hasattr(recorder, name)]
+        why = "" if dumps else "this torch does not have a record"
+        return {**header, "why": why}, b"\n".join(bytes(dump(True, False)) for dump in dumps)
     except Exception as exc:
-        return {**header, "why": f"this torch does not have a record: {exc!r}"}, b""
+        return {**header, "why": f"torch's record cannot be read: {exc!r}"}, b""
 
 
 def is_overflow_uid(uid: int) -> bool:

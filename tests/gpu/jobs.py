@@ -73,6 +73,8 @@ else:
     dist.barrier()
 wait(big)
 """
+# a collective on the CPU, which Gloo counts next to NCCL's in the same group
+ON_CPU = "few = torch.ones(4)\nfor step in range(5):\n    dist.all_reduce(few)\n"
 # as long as the job: 2^43 cycles are more than an hour
 KERNEL = "torch.cuda._sleep(1 << 43)"
 SLEEP = "time.sleep(1000)"
@@ -87,8 +89,9 @@ class GpuHang:
         script: of both ranks.
         breaks: what the harness does: ``kill`` rank 1, or ``cut`` the link.
         codes: findings of ``hang`` that name it, with the ranks.
-        dumped: the codes that may come first from the watchdog's dumps, without stacks.
+        dumped: the codes that may come first from the watchdog's dumps, without stacks. None if nothing dumps.
         line: of the script, which ``hang`` has to name as well.
+        backend: of ``init_process_group``, the device's own if empty.
     """
 
     script: str
@@ -97,6 +100,7 @@ class GpuHang:
     dumped: tuple[str, ...]
     breaks: str = ""
     line: str = ""
+    backend: str = ""
 
     def place(self) -> str:
         """Return ``train.py:88``, the place of *line*, "" if none is to be named."""
@@ -109,7 +113,10 @@ def hangs(device: str) -> dict[str, GpuHang]:
     body, code = (BUSY, "HG-101") if device == "cpu" else (KERNEL, "HG-111")
     late = ("HG-110",) if device == "cpu" else ("HG-111",)
     # of the rank that is left; Gloo ended its collective, so nothing of it hangs
-    lost = ("nothing",) if device == "cpu" else ("HG-110", "HG-132", "HG-161")
+    lost = ("nothing",) if device == "cpu" else ("HG-110", "HG-132", "HG-151", "HG-161")
+    # the watchdog of rank 1 waits for the store behind the cut link, so only rank 0 writes a dump
+    apart = ("HG-161",) if device == "cpu" else ("HG-151", "HG-161")
+    gloo = "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl"
     return {
         "asleep": GpuHang(
             MAIN + LATE.replace("BODY", SLEEP),
@@ -121,7 +128,15 @@ def hangs(device: str) -> dict[str, GpuHang]:
         "different": GpuHang(MAIN + DIFFERENT, ("HG-121",), (0, 1), ("HG-121",)),
         "kernel": GpuHang(MAIN + LATE.replace("BODY", body), (code,), (1,), late),
         "killed": GpuHang(START + LOGGER + "ready()\n" + CARRIES, ("HG-132",), (1,), lost, "kill"),
-        "link": GpuHang(START + "ready()\n" + CARRIES, ("HG-161",), (0, 1), ("HG-161",), "cut"),
+        "link": GpuHang(START + "ready()\n" + CARRIES, ("HG-161",), (0, 1), apart, "cut"),
+        "both": GpuHang(
+            MAIN + ON_CPU + LATE.replace("BODY", SLEEP).replace("grads", "few"),
+            ("HG-107",),
+            (1,),
+            (),
+            line=f"        {SLEEP}",
+            backend=gloo,
+        ),
     }
 
 
@@ -254,6 +269,16 @@ class GpuJob:
             text=True,
             preexec_fn=lambda: self.pair.enter(node),  # noqa: PLW1509 (no threads here)
         )
+
+    def read_records(self) -> list[str]:
+        """Return each rank's own answer, torch's records as it prints them."""
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1]); import fullmesh_hang_answer as answer; "
+            "print(answer.query_process(int(sys.argv[2]))[1].decode())"
+        )
+        words = ["-c", code, str(ROOT / "node_programs")]
+        asked = [self.on_node(at, [*words, str(one.pid)]) for at, one in enumerate(self.running)]
+        return [one.communicate()[0] for one in asked]
 
     def ask_hang(self) -> tuple[list[dict[str, Any]], list[Any], list[str]]:
         """Do as ``fullmesh hang`` does: collect on both nodes, judge here. Return findings, looks and errors."""

@@ -56,6 +56,62 @@ def test_a_rank_reports_its_position(start: Start) -> None:
     assert main["frames"][-1]["file"].endswith("train1.py")
 
 
+NCCL = """
+import json
+gloo = sys.modules["torch._C._distributed_c10d"]
+said = json.loads(record)
+for one in said["entries"]:
+    one["profiling_name"] = one["profiling_name"].replace("gloo", "nccl")
+    one["time_created_ns"] += 1
+nccl = json.dumps(said).encode()
+gloo._dump_nccl_trace_json = lambda *_: nccl
+"""
+
+
+def test_a_rank_reports_the_records_of_both_backends(start: Start) -> None:
+    process = start(recorded_rank(1) + NCCL + WAIT, 1)
+    header, record = hang_answer.query_process(process.pid)
+    assert header["why"] == ""
+    entries = hang_answer.read_records(record)
+    assert [one["record"] for one in entries] == list(range(len(entries)))
+    kinds = [(one["kind"], one["number"]) for one in entries]
+    one = json.loads((RECORDED / "late_sleep-1.json").read_text())["entries"]
+    assert kinds == [
+        (f"{backend}:{entry['profiling_name'][5:]}", entry["collective_seq_id"])
+        for entry in one
+        for backend in ("gloo", "nccl")
+    ]
+    with pytest.raises(ValueError, match="more than 2"):
+        hang_answer.read_records(b"\n".join([record, record]))
+
+
+def test_a_full_record_counts_from_its_first_entry() -> None:
+    record = json.loads((RECORDED / "late_sleep-1.json").read_text())
+    for one in record["entries"]:
+        one["record_id"] += 5000
+    raw = json.dumps(record).encode()
+    numbers = [one["record"] for one in hang_answer.read_records(raw)]
+    assert numbers == [one["record_id"] for one in record["entries"]]
+    twice = [one["record"] for one in hang_answer.read_records(raw + b"\n" + raw)]
+    assert twice == list(range(10000, 10000 + 2 * len(numbers)))
+
+
+def test_nccl_alone_has_a_record_before_torch_2_7(start: Start) -> None:
+    process = start(recorded_rank(1) + NCCL + "del gloo._dump_fr_trace_json\n" + WAIT, 1)
+    _, record = hang_answer.query_process(process.pid)
+    assert {one["kind"] for one in hang_answer.read_records(record)} == {"nccl:all_reduce"}
+
+
+@pytest.mark.parametrize("name", ["TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"])
+def test_a_record_that_is_off_is_missing(name: str, start: Start, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    empty.write_text('{"version": "2.10", "entries": []}')
+    script = recorded_rank(1).replace(str(RECORDED / "late_sleep-1.json"), str(empty))
+    start(script + WAIT, 1, **{name: "0"})
+    (rank,) = hang_look.read_node_ranks("n1", MASTER)["ranks"]
+    assert {"what": "recorder", "why": f"torch's record is off: {name}=0"} in rank["missing"]
+
+
 def test_without_torch_the_stack_is_still_reported(start: Start) -> None:
     header, record = hang_answer.query_process(start(WAIT).pid)
     assert header["why"] == "torch.distributed is not imported"

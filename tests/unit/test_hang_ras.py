@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -139,6 +140,14 @@ def test_it_is_asked_on_this_machine_alone(env: dict[str, str], wanted: tuple[st
     assert hang_ras.find_ras_endpoint(env) == wanted
     if not wanted[1]:
         assert hang_ras.read_ras_status(env, os.getpid(), os.geteuid()) == ({}, "")
+
+
+def test_the_missing_comma_of_nccl_2_28_is_added(server: Server) -> None:
+    complete = hang_ras.parse_status(server.text.encode())
+    lacks = re.sub(r'("nvml_dev": \d+),(\s+"status": {\s+"unresponsive)', r"\1\2", server.text)
+    with pytest.raises(ValueError, match="delimiter"):
+        json.loads(lacks)
+    assert hang_ras.parse_status(lacks.encode()) == complete
 
 
 def test_a_silent_ras_has_a_reason() -> None:

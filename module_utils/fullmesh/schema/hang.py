@@ -30,9 +30,10 @@ class RecorderEntry(TypedDict):
     """An entry of the Flight Recorder: an operation that a rank entered.
 
     Attributes:
-        record: a counter over all groups of a rank: the order in which it entered.
+        record: a counter over all groups and backends of a rank: the order in which it entered.
         group, desc: the process group's name (the same on all ranks) and description (``default_pg``).
-        number: collective_seq_id, or p2p_seq_id of a send or receive. Counts up in a group, the same on all its ranks.
+        number: collective_seq_id, or p2p_seq_id of a send or receive. Counts up in a backend of a group, the same on
+            all its ranks.
         p2p: a send or receive.
         kind: profiling_name: ``gloo:all_reduce``, ``nccl:send 0->1`` (ranks within the group).
         in_sizes, out_sizes: shapes.

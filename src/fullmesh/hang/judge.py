@@ -17,7 +17,7 @@ from fullmesh.causes.hang.job import (
     JobSample,
     ObservedJob,
 )
-from fullmesh.observed.hang import Rank
+from fullmesh.observed.hang import Rank, RankGroup, RecorderEntry
 
 MOST_ALIKE = 8
 SEVERITIES = (CAUSE, WARNING, NOTE)
@@ -42,6 +42,47 @@ def hang_finding_sort_key(finding: HangFinding) -> tuple[int, bool, int, str, tu
     )
 
 
+def name_second_backends(samples: Sequence[Sequence[Rank]]) -> dict[tuple[str, str], str]:
+    """Map group and backend to the backend's part of a group that several backends serve, except the first one's."""
+    served: dict[str, set[str]] = {}
+    for entry in (entry for sample in samples for one in sample for entry in one["entries"]):
+        backend, mark, _ = entry["kind"].partition(":")
+        if mark:
+            served.setdefault(entry["group"], set()).add(backend)
+    return {
+        (group, backend): f"{group} ({backend})"
+        for group, backends in served.items()
+        for backend in sorted(backends, key=lambda name: (name != "nccl", name))[1:]
+    }
+
+
+def separate_backends(samples: Sequence[Iterable[Rank]]) -> list[list[Rank]]:
+    """Make a group of its own for each backend of a group, since each one numbers its collectives.
+
+    ``init_process_group()`` without a backend gives a group's GPU tensors to NCCL and its CPU tensors to Gloo.
+    """
+    taken = [list(sample) for sample in samples]
+    parts = name_second_backends(taken)
+
+    def separate_entry(entry: RecorderEntry) -> RecorderEntry:
+        backend = entry["kind"].partition(":")[0]
+        part = parts.get((entry["group"], backend))
+        desc = f"{entry['desc']} ({backend})"
+        return {**entry, "group": part, "desc": desc} if part else entry
+
+    def separate_rank(one: Rank) -> Rank:
+        more: list[RankGroup] = [
+            {**group, "name": part, "desc": f"{group['desc']} ({backend})"}
+            for group in one["groups"]
+            for (name, backend), part in parts.items()
+            if name == group["name"]
+        ]
+        entries = [separate_entry(entry) for entry in one["entries"]]
+        return {**one, "groups": [*one["groups"], *more], "entries": entries}
+
+    return [[separate_rank(one) for one in sample] for sample in taken] if parts else taken
+
+
 def judge_job(samples: Sequence[Iterable[Rank]], stalled: float = 0.0) -> list[HangFinding]:
     """Find the problems of a job.
 
@@ -49,7 +90,8 @@ def judge_job(samples: Sequence[Iterable[Rank]], stalled: float = 0.0) -> list[H
         samples: its ranks' states, oldest first. A second one some seconds later tells hung ranks from slow ones.
         stalled: seconds that a collective may take. 0 if the records were taken because the job hung.
     """
-    taken = [JobSample({one["rank"]: one for one in sample}) for sample in samples]
+    separate = separate_backends(samples)
+    taken = [JobSample({one["rank"]: one for one in sample}) for sample in separate]
     taken = [sample for sample in taken if sample.ranks]
     if not taken:
         return []
