@@ -139,11 +139,13 @@ class Ground:
             self.bench.on(victim, self.settings(victim) + fault.script)
             yield victim
         finally:
-            self.bench.on(
-                victim, self.settings(victim) + fault.undo.replace("; ", "\n"), check=False
-            )
-            for name in self.names:  # what was learnt under the fault goes with it
-                self.bench.on(name, "ip neigh flush dev eth1", check=False)
+            self.undo_fault(fault, victim)
+
+    def undo_fault(self, fault: Surprise, victim: str) -> None:
+        """Undo a fault, and flush the neighbor entries that were learned under it."""
+        self.bench.on(victim, self.settings(victim) + fault.undo.replace("; ", "\n"), check=False)
+        for name in self.names:
+            self.bench.on(name, "ip neigh flush dev eth1", check=False)
 
     def all_at_once(self, calls: Mapping[str, tuple[str, bytes]], seconds: float) -> dict[str, Any]:
         """One script a node, at once; what each printed as JSON."""

@@ -13,8 +13,8 @@ import json
 import random
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -398,15 +398,9 @@ class StartGround(Ground):
         last = [" / ".join(text.strip().splitlines()[-2:])[-160:] for text in told]
         return f"{why}: {last}" if why else ""
 
-    @contextmanager
-    def broken(self, fault: Surprise) -> Iterator[str]:
-        """Make the fault, and undo it afterwards."""
-        victim = self.names[fault.victim]
-        try:
-            self.bench.on(victim, self.settings(victim) + fault.script)
-            yield victim
-        finally:
-            self.bench.on(victim, self.settings(victim) + fault.undo, check=False)
+    def undo_fault(self, fault: Surprise, victim: str) -> None:
+        """Undo a fault. Its script is one for the shell as it is."""
+        self.bench.on(victim, self.settings(victim) + fault.undo, check=False)
 
 
 def judge_start(
