@@ -183,8 +183,8 @@ def run_job(name: str, venv: Path, hook: Path, folder: Path) -> list[Trial]:
         return [Trial(name, kind, one, truth, **found[one]) for one in ADAPTERS]  # type: ignore[arg-type]  # checked by parse_answer
     finally:
         job.end()
-        if job.job.mends:
-            job.job.mends()
+        if job.job.undo:
+            job.job.undo()
 
 
 def run_jobs(venv: Path, out: Path, names: Sequence[str]) -> None:

@@ -55,7 +55,7 @@ class JobFault:
         line: a text in the line to be named, ``N|text`` for the Nth line (from 0) with it; "" where none can be.
         file: where that line is.
         each: ranks of a node; there are two nodes.
-        breaks: what is done as root on the node of rank ``at`` when all are ready, with PID; mends: puts it back.
+        breaks: what is done as root on the node of rank ``at`` when all are ready, with PID; undo: restores it.
         prepares: the same before the job is started.
         also: the codes of further causes, each of its own.
         settle: seconds until it stands for sure.
@@ -76,7 +76,7 @@ class JobFault:
     each: int = 1
     at: int = 1
     breaks: str = ""
-    mends: str = ""
+    undo: str = ""
     prepares: str = ""
     also: tuple[str, ...] = ()
     settle: float = 3.0

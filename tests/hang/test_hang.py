@@ -38,8 +38,8 @@ def broken(bench: Bench, fault: JobFault) -> Iterator[Job]:
         finally:
             if fault.pulls:
                 shell(["env"], f"ip link set {node.cable} up", check=True, where="this machine")
-            if fault.mends:
-                node.on(f"pkill -KILL -u trainer || true; sleep 0.3; {fault.mends}")
+            if fault.undo:
+                node.on(f"pkill -KILL -u trainer || true; sleep 0.3; {fault.undo}")
 
 
 def right(job: Job, fault: JobFault, answer: Answer) -> str:

@@ -17,7 +17,7 @@ class Job:
         script: train.py; calls ready() shortly before it hangs.
         world: ranks.
         files: what lies beside it.
-        breaks: breaks it from outside when it is ready; mends: puts back what does not end with the job.
+        breaks: breaks it from outside when it is ready; undo: restores what does not end with the job.
         settle: seconds until it hangs.
         samples, pause: how often it is looked at, seconds between.
     """
@@ -26,7 +26,7 @@ class Job:
     world: int = 2
     files: Mapping[str, str] = field(default_factory=dict)
     breaks: Callable[[list[int]], None] | None = None
-    mends: Callable[[], None] | None = None
+    undo: Callable[[], None] | None = None
     settle: float = 0.7
     samples: int = 2
     pause: float = 0.5
@@ -131,7 +131,7 @@ def cut(_pids: list[int]) -> None:
     run(["ip", "link", "set", "lo", "down"], check=True)
 
 
-def mend() -> None:
+def restore_loopback() -> None:
     """The next job needs it."""
     run(["ip", "link", "set", "lo", "up"], check=True)
 
@@ -333,6 +333,6 @@ dist.all_reduce(grads)
     "network": Job(
         MAIN + "big = torch.ones(1 << 20)\nwhile True:\n    dist.all_reduce(big)\n",
         breaks=cut,
-        mends=mend,
+        undo=restore_loopback,
     ),
 }

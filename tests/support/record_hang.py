@@ -185,8 +185,8 @@ def record(name: str, folder: Path) -> None:
             job.wait_for("raw")
     finally:
         job.end()
-        if job.job.mends:
-            job.job.mends()
+        if job.job.undo:
+            job.job.undo()
     for rank in range(job.job.world):
         if (
             errors := (job.work / f"errors{rank}")

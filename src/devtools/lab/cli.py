@@ -143,7 +143,9 @@ def build(_args: argparse.Namespace) -> int:
     """Build images and repositories only"""
     paths = find()
     podman = lifecycle.open_podman(paths)
-    builder = Builder(paths, podman, source.decide(paths.home / "image-source.json").kind)
+    builder = Builder(
+        paths, podman, source.choose_image_source(paths.home / "image-source.json").kind
+    )
     builder.ensure()
     for stage in builder.stages:
         out(builder.image(stage))

@@ -113,7 +113,9 @@ def up(paths: Paths, wish: Wish) -> Lab:
     with held(paths.home / "locks" / f"lab-{wish.name}", f"lab {wish.name}", LOCK_SECONDS):
         recorded = store.load()
         if recorded is None:
-            found = source.decide(paths.home / "image-source.json", wish.families or plan.FAMILIES)
+            found = source.choose_image_source(
+                paths.home / "image-source.json", wish.families or plan.FAMILIES
+            )
         else:
             found = source.Source(recorded.image_source, recorded.note)
         lab = merge(wish, recorded, allocate(paths, wish.name), found)

@@ -69,7 +69,7 @@ def remembered(file: Path, now: float) -> str | None:
     return str(found["kind"]) if fresh and found["kind"] in CHOICES[1:] else None
 
 
-def decide(file: Path, families: Sequence[str] = FAMILIES) -> Source:
+def choose_image_source(file: Path, families: Sequence[str] = FAMILIES) -> Source:
     """Return the source of the families' images; *file* remembers the probe. LB-109 on a bad FULLMESH_LAB_IMAGES."""
     if set(families) <= set(DEBIAN):
         return make("debian")

@@ -26,7 +26,7 @@ JOB_FAULTS = (
         "log",
         prepares=MAKE_DISK,
         breaks=f"fsfreeze -f {DISK}",
-        mends=NO_DISK,
+        undo=NO_DISK,
         record=True,
     ),
     JobFault(
@@ -40,7 +40,7 @@ JOB_FAULTS = (
         "stream.read",
         prepares=MOUNT_FILES,
         breaks=f"pkill -STOP -f '[/]{SERVER[1:]}'",
-        mends=f"pkill -KILL -f '[/]{SERVER[1:]}'; umount -l {FILES}",
+        undo=f"pkill -KILL -f '[/]{SERVER[1:]}'; umount -l {FILES}",
         says=("a file system in user space (FUSE)", f"{FILES}/batch"),
     ),
 )

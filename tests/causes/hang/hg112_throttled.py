@@ -27,7 +27,7 @@ JOB_FAULTS = (
         prepares=GROUPS,
         breaks=f"cd {CPU}/fullmesh-hang; echo 200000 > cpu.cfs_period_us; echo 20000 > cpu.cfs_quota_us; "
         "echo $PID > cgroup.procs",
-        mends=NO_GROUPS,
+        undo=NO_GROUPS,
         says=("0.1 processors", "held back"),
         record=True,
     ),

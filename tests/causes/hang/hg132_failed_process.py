@@ -34,7 +34,7 @@ JOB_FAULTS = (
         (1,),
         prepares=GROUPS,
         breaks=f"cd {MEMORY}/fullmesh-hang; echo $PID > cgroup.procs; echo 300M > memory.limit_in_bytes",
-        mends=NO_GROUPS,
+        undo=NO_GROUPS,
         says=("no memory left", "Killed process"),
         record=True,
     ),

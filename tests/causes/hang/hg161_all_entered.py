@@ -51,7 +51,7 @@ JOB_FAULTS = (
         "dist.all_reduce(big)",
         breaks="nft add table inet hangs; nft 'add chain inet hangs i {type filter hook input priority -300;}'; "
         "nft add rule inet hangs i iifname eth1 drop",
-        mends="nft delete table inet hangs",
+        undo="nft delete table inet hangs",
         says=("no packets from el1 arrive at ubuntu1", "el1 -> ubuntu1"),
         record=True,
     ),

@@ -204,7 +204,7 @@ def test_every_family_has_an_image_and_a_name() -> None:
 
 
 def test_a_lab_of_debian_only_is_not_called_a_lookalike(tmp_path: Path) -> None:
-    assert source.decide(tmp_path / "none", ("debian12", "debian13")).kind == "debian"
+    assert source.choose_image_source(tmp_path / "none", ("debian12", "debian13")).kind == "debian"
     assert not (tmp_path / "none").exists()
 
 

@@ -29,7 +29,7 @@ def unauthorized(url: str, timeout: float) -> Never:
 
 
 def test_no_registry_means_lookalikes(tmp_path: Path) -> None:
-    found = source.decide(tmp_path / "probe.json")
+    found = source.choose_image_source(tmp_path / "probe.json")
     assert found.kind == "lookalike"
     assert "Look-alike" in found.note
     assert "private copies" in found.note
@@ -39,16 +39,16 @@ def test_a_registry_that_wants_a_login_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source.urllib.request, "urlopen", unauthorized)
-    assert source.decide(tmp_path / "probe.json").kind == "registry"
+    assert source.choose_image_source(tmp_path / "probe.json").kind == "registry"
 
 
 def test_the_answer_is_remembered_for_a_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "probe.json"
-    source.decide(file)
+    source.choose_image_source(file)
     monkeypatch.setattr(source.urllib.request, "urlopen", unauthorized)
-    assert source.decide(file).kind == "lookalike"
+    assert source.choose_image_source(file).kind == "lookalike"
     assert source.remembered(file, now=file.stat().st_mtime + source.REMEMBER_SECONDS + 9) is None
 
 
@@ -57,11 +57,11 @@ def test_the_variable_decides_without_a_probe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setenv(source.VARIABLE, kind)
-    assert source.decide(tmp_path / "probe.json").kind == kind
+    assert source.choose_image_source(tmp_path / "probe.json").kind == kind
     assert not (tmp_path / "probe.json").exists()
 
 
 def test_unknown_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(source.VARIABLE, "magic")
     with pytest.raises(LabError, match=r"LB-109.*magic"):
-        source.decide(tmp_path / "probe.json")
+        source.choose_image_source(tmp_path / "probe.json")
