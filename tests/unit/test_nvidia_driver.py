@@ -111,6 +111,15 @@ MACHINES: dict[str, tuple[Any, ...]] = {
     ),
     "a10g": ("515.105.01", "NVIDIA A10G", "8x", "16x", "Enabled", "Disabled", []),
     "tesla-t4": ("515.105.01", "Tesla T4", "8x", "16x", "Enabled", "Disabled", ["python"]),
+    "h200": (
+        "580.159.04",
+        "NVIDIA H200",
+        "16x",
+        "16x",
+        "Enabled",
+        "Enabled",
+        ["/home/user/venv/bin/python3"],
+    ),
     "rtx-3080-v12": ("536.40", "NVIDIA GeForce RTX 3080", "16x", "16x", "", "", []),
     "gtx-1070-ti": ("", "GeForce GTX 1070 Ti", "16x", "", "", "", []),
 }
@@ -129,9 +138,14 @@ def test_facts_of_real_machines(name: str, wanted: tuple[Any, ...]) -> None:
 
 
 def test_all_recorded_machines_are_read() -> None:
-    assert len(list(RECORDED.glob("*.xml"))) == 7
+    assert len(list(RECORDED.glob("*.xml"))) == 8
     for path in RECORDED.glob("*.xml"):
         assert nvidia_smi.parse_smi(path.read_text())["cards"]
+
+
+def test_a_busy_gpu_at_its_power_limit_is_not_slowed() -> None:
+    assert "reason_sw_power_cap>Active" in (RECORDED / "h200.xml").read_text()
+    assert recorded("h200")["cards"][0]["slowed"] == []
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,12 @@ ROW = "NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row marked fo
 PAGE = (
     "NVRM: Xid (PCI:0000:01:00): 31, pid=812, name=python, Ch 0000000b, MMU Fault: ENGINE GRAPHICS"
 )
+# An H200 with driver 580.159.04, after an access to address 0x10 and after a failed assert of a kernel.
+FAULT = (
+    "NVRM: Xid (PCI:0000:00:06): 31, pid=2994, name=python3, channel 0x0000000a, intr 00000000. MMU Fault: "
+    "ENGINE GRAPHICS GPC0 GPCCLIENT_T1_8 faulted @ 0x0_00000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_WRITE"
+)
+ENDED = "NVRM: Xid (PCI:0000:00:06): 43, pid=3018, name=python3, channel 0x0000000a"
 CLEANUP = "NVRM: Xid (PCI:0000:3b:00): 45, pid=4711, name=python, Ch 00000008"
 RECOVERY = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
 HEALED = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x2 (Node Reboot Required) to 0x0 (None)"
@@ -35,6 +41,8 @@ FATAL = "nvidia-nvswitch0: SXid (PCI:0000:59:00.0): 23001, Fatal, Link 12 Always
         (OLD, "Xid 14", "0000:03:00", "does not know", False),
         (ROW, "Xid 63", "0000:10:1c", "set aside", False),
         (PAGE, "Xid 31", "0000:01:00", "page fault", False),
+        (FAULT, "Xid 31", "0000:00:06", "page fault", False),
+        (ENDED, "Xid 43", "0000:00:06", "after its own fault", False),
         (CLEANUP, "Xid 45", "0000:3b:00", "a program was killed", False),
         (RECOVERY, "Xid 154", "0000:3b:00", "Node Reboot Required", True),
         (HEALED, "Xid 154", "0000:3b:00", "asks for: None", False),

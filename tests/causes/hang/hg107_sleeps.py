@@ -10,6 +10,8 @@ JOBS = {
     "late_sleep": [("HG-107", (1,), f"{TRAIN}:15")],
     "late_four": [("HG-107", (2,), f"{TRAIN}:15")],
     "late_chain": [("HG-107", (3,), f"{TRAIN}:15")],
+    "gpu_asleep": [("HG-107", (1,), f"{TRAIN}:36")],
+    "gpu_both": [("HG-107", (1,), f"{TRAIN}:39")],
 }
 JOB_CHANGES = {
     "the receiver sleeps": (["HG-107"], "send", asleep),

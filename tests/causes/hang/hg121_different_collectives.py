@@ -9,6 +9,7 @@ from causes.job_faults import known_fault
 JOBS = {
     "kinds": [("HG-121", (0, 1), f"{TRAIN}:12")],
     "kinds_four": [("HG-121", (3,), f"{TRAIN}:12")],
+    "gpu_different": [("HG-121", (0, 1), f"{TRAIN}:23")],
 }
 JOB_FAULTS = (
     known_fault(

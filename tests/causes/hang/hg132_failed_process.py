@@ -10,6 +10,7 @@ from causes.job_faults import GROUPS, LOGGER, MEMORY, NO_GROUPS, JobFault
 JOBS = {
     "killed": [("HG-132", (1,), "")],
     "aborted": [("HG-132", (0,), "")],
+    "gpu_killed": [("HG-132", (1,), "")],
 }
 JOB_CHANGES = {
     "a launcher ends the others": (["HG-132"], "aborted", launched),

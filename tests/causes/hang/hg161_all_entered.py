@@ -8,6 +8,8 @@ from causes.job_faults import CARRIES, JobFault
 
 JOBS = {
     "network": [("HG-161", (0, 1), f"{TRAIN}:13")],
+    "gpu_link": [("HG-161", (0, 1), f"{TRAIN}:23")],
+    "gpu_link_one_out": [("HG-161", (1,), f"{TRAIN}:23")],  # rank 0 had all of it, rank 1 had not
 }
 JOB_CHANGES = {
     "NCCL: a send that does not arrive": (["HG-161"], "network", sends(True)),
