@@ -11,6 +11,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fullmesh_watch_look as watch_look
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 HOOK = ROOT / "node_programs/fullmesh_hook.py"
 RECORDED = Path(__file__).parent / "recorded/hang"
@@ -44,6 +47,23 @@ def job_variables() -> dict[str, str]:
 def recorded_rank(rank: int, name: str = "late_sleep") -> str:
     """The beginning of a rank's program, which has a record that torch has written."""
     return TORCH.format(rank=rank, record=str(RECORDED / f"{name}-{rank}.json"))
+
+
+def hide_other_sessions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list. After a test adds its sessions, it sees no process of other tests on this machine."""
+    sessions: list[int] = []
+    map_parents = watch_look.map_parents
+
+    def map_own_parents() -> dict[int, int]:
+        found = {}
+        for pid, parent in map_parents().items():
+            with contextlib.suppress(ProcessLookupError):
+                if not sessions or os.getsid(pid) in sessions:
+                    found[pid] = parent
+        return found
+
+    monkeypatch.setattr(watch_look, "map_parents", map_own_parents)
+    return sessions
 
 
 @contextlib.contextmanager

@@ -23,7 +23,16 @@ import fullmesh_hang
 import fullmesh_hang_answer as hang_answer
 import fullmesh_hang_look as hang_look
 import pytest
-from hang_ranks import MASTER, READY, RECORDED, WAIT, Start, ranks_in, recorded_rank
+from hang_ranks import (
+    MASTER,
+    READY,
+    RECORDED,
+    WAIT,
+    Start,
+    hide_other_sessions,
+    ranks_in,
+    recorded_rank,
+)
 from ladder_samples import plan
 from record_files import load_record
 
@@ -35,10 +44,17 @@ from fullmesh.verbs import hang as hang_cli
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Starts Python with the hook, as a launcher does."""
+    sessions = hide_other_sessions(monkeypatch)
     with ranks_in(tmp_path) as begin:
-        yield begin
+
+        def start_in_session(*args: Any, **env: str) -> subprocess.Popen[str]:
+            process = begin(*args, **env)
+            sessions.append(process.pid)
+            return process
+
+        yield start_in_session
 
 
 # --- the hook -----------------------------------------------------------------------------------

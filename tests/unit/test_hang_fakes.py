@@ -20,7 +20,7 @@ import fullmesh_hang_answer as hang_answer
 import fullmesh_hang_look as hang_look
 import pytest
 from adversary_ranks import CROWD, FAKES, NOBODY, choose_python
-from hang_ranks import MASTER, WAIT, job_variables, ranks_in, recorded_rank
+from hang_ranks import MASTER, WAIT, hide_other_sessions, job_variables, ranks_in, recorded_rank
 from ladder_samples import plan
 
 from fullmesh import cli
@@ -72,20 +72,8 @@ NOTHING = ("torchrun_digit",)  # a torchrun of no job, as with --nproc-per-node=
 
 @pytest.fixture(autouse=True)
 def ours(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sessions of this test: other tests on this machine have ranks as well."""
-    sessions: list[int] = []
-    parents = hang_look.watch_look.map_parents
-
-    def seen() -> dict[int, int]:
-        found = {}
-        for pid, parent in parents().items():
-            with contextlib.suppress(ProcessLookupError):
-                if not sessions or os.getsid(pid) in sessions:
-                    found[pid] = parent
-        return found
-
-    monkeypatch.setattr(hang_look.watch_look, "map_parents", seen)
-    return sessions
+    """The sessions of this test."""
+    return hide_other_sessions(monkeypatch)
 
 
 @pytest.fixture
@@ -129,11 +117,17 @@ def own(found: NodeHang) -> list[Rank]:
     return [one for one in found["ranks"] if one["account"] == "root" and one["job"] == MASTER]
 
 
-def is_whole(found: NodeHang, honest: list[int]) -> bool:
-    """Return whether the real job's answer is what it is without a stranger."""
+def list_gaps(found: NodeHang, honest: list[int]) -> list[object]:
+    """List the differences of the real job's answer from the one without a stranger."""
     ranks = own(found)
-    whole = all(one["missing"] == [] and one["entries"] and one["threads"] for one in ranks)
-    return whole and [(one["rank"], one["pid"]) for one in ranks] == list(enumerate(honest))
+    seen = [(one["rank"], one["pid"]) for one in ranks]
+    gaps: list[object] = [] if seen == list(enumerate(honest)) else [seen]
+    for one in ranks:
+        empty = [key for key in ("entries", "threads") if not one[key]]
+        gaps += [{"rank": one["rank"], "missing": one["missing"], "empty": empty}] * bool(
+            one["missing"] or empty
+        )
+    return gaps
 
 
 def answered(*looks: NodeHang) -> ask.HangAnswer:
@@ -167,8 +161,8 @@ def test_a_stranger_is_named_and_the_job_is_whole(
 ) -> None:
     stranger = begin(name)
     found, again = hang_look.read_node_ranks("el1"), hang_look.read_node_ranks("el1", MASTER)
-    assert is_whole(found, honest)
-    assert is_whole(again, honest)
+    assert list_gaps(found, honest) == []
+    assert list_gaps(again, honest) == []
     left = [one for one in found["left_out"] if one["pid"] == stranger]
     ranks = [one for one in found["ranks"] if one["pid"] == stranger]
     starts = [one for one in found["launchers"] if one["pid"] == stranger]
@@ -213,7 +207,7 @@ def test_a_crowd_of_silent_strangers_causes_no_delay(
 ) -> None:
     begin("crowd")
     found = hang_look.read_node_ranks("el1")
-    assert is_whole(found, honest)
+    assert list_gaps(found, honest) == []
     crowd = [one for one in found["ranks"] if one["account"] == "nobody"]
     assert {one["rank"] for one in crowd} == set(range(CROWD))
     # process ids may begin again in the middle of a crowd, so its order says nothing
@@ -228,7 +222,7 @@ def test_more_ranks_than_an_account_may_have_are_counted(
     monkeypatch.setattr(hang_look, "READ_SECONDS", 1.0)
     begin("crowd")
     found = hang_look.read_node_ranks("el1")
-    assert is_whole(found, honest)
+    assert list_gaps(found, honest) == []
     left = [one for one in found["left_out"] if one["account"] == "nobody"]
     assert [one["count"] for one in left] == [1, 1, 1, 1, CROWD - 12]
     assert "more than 8 ranks" in left[0]["why"]
