@@ -16,6 +16,7 @@ from test_explain_log import HEALTHY, heads, run, verdict_of, write
 
 from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, reader
+from fullmesh.explain.overview import Overview
 from fullmesh.model.known_defects import KNOWN_DEFECTS, find_known_defects, parse_version
 
 # Lines that only may be errors: they count if the log ends after them
@@ -313,6 +314,17 @@ def test_a_known_defect_is_a_suspicion_and_never_a_cause(
         ["explain-log", write(tmp_path, "b.log", CALM.replace("2.21.5", "2.30.7"))], capsys
     )
     assert "suspect:" not in out
+
+
+@pytest.mark.parametrize(
+    ("more", "suspected"),
+    [("", True), ("/lib/x86_64-linux-gnu/libc.so.6", False), ("Linux 6.8.0 aarch64", True)],
+)
+def test_a_log_that_names_its_cpu_has_only_defects_of_that_cpu(more: str, suspected: bool) -> None:
+    overview = Overview()
+    text = f"NCCL version 2.29.2+cuda13.0\n{more}\n"
+    overview.take("rank0.log", reader.Block(text, 0, len(text), 1))
+    assert any("Arm CPUs" in one for one in overview.list_defects()) == suspected
 
 
 # The page

@@ -63,6 +63,7 @@ SPEAKERS = (
     Speaker("NVIDIA driver", ("NVRM: ",), r"NVRM: .{0,80}Kernel Module  "),
     Speaker("kernel", ("kernel: ", "mlx5_core", "] pcieport")),
 )
+MACHINES = ("x86_64", "aarch64")  # in paths of libraries, in the names of wheels and kernels
 VERSIONS = {one: re.compile(f"(?:{one.version}){VERSION}") for one in SPEAKERS if one.version}
 
 
@@ -72,6 +73,7 @@ class Overview:
 
     Attributes:
         programs: program -> its versions.
+        machines: kinds of CPUs, as ``uname -m`` prints them.
         version_files: (program, version) -> the first logs that name it.
         begun: characters of each file that were searched.
         last: the last line of each file that is not empty.
@@ -80,6 +82,7 @@ class Overview:
     """
 
     programs: dict[str, set[str]] = field(default_factory=dict)
+    machines: set[str] = field(default_factory=set)
     version_files: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     begun: dict[str, int] = field(default_factory=dict)
     last: dict[str, LogLine] = field(default_factory=dict)
@@ -105,6 +108,7 @@ class Overview:
     def _find_programs(self, name: str, block: Block) -> None:
         text = block.text[block.start : block.stop]
         self.has_nccl_info = self.has_nccl_info or "NCCL INFO" in text
+        self.machines.update(name for name in MACHINES if name in text)
         for one in SPEAKERS:
             if any(needle in text for needle in one.needles):
                 versions = self.programs.setdefault(one.name, set())
@@ -126,11 +130,12 @@ class Overview:
         return max((int(values[2]) for values, _ in self.facts.of("member")), default=0)
 
     def list_defects(self) -> list[str]:
-        """List the known defects of the versions in the logs."""
+        """List the known defects of the versions in the logs, on the kind of CPU that they name."""
+        machine = next(iter(self.machines)) if len(self.machines) == 1 else ""
         return [
             defect.describe(version)
             for name, versions in sorted(self.programs.items())
-            for defect, version in find_known_defects(name, versions)
+            for defect, version in find_known_defects(name, versions, machine)
         ]
 
     def list_differences(self) -> list[str]:

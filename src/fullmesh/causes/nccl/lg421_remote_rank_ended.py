@@ -30,6 +30,11 @@ CAUSE = LogCause(
             "Connection closed by remote peer",
             r"Connection closed by remote peer (?P<detail>[^\s]{1,120})",
         ),
+        # NCCL 2.28 does not know the peer of every connection
+        Pattern(
+            "Connection closed by remote peer",
+            r"socketProgress: (?P<detail>Connection closed by remote peer)\s*$",
+        ),
         Pattern(
             "remote process exited or there was a network error",
             r"(?P<detail>remote process exited or there was a network error)",
