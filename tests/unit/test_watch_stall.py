@@ -42,10 +42,10 @@ def old(ranks: list[Rank]) -> list[Rank]:
     return ranks
 
 
-@pytest.fixture
-def ranks() -> list[Rank]:
-    """Rank 1 sleeps, rank 0 waits for it: a recorded job."""
-    return old(hang_records.load("late_sleep")[-1])
+@pytest.fixture(params=["late_sleep", "gpu_asleep", "gpu_both"])
+def ranks(request: pytest.FixtureRequest) -> list[Rank]:
+    """Rank 1 sleeps, rank 0 waits for it: a recorded job with Gloo, NCCL, or both."""
+    return old(hang_records.load(request.param)[-1])
 
 
 def test_a_hung_job_is_reported_once_and_so_is_its_progress(ranks: list[Rank]) -> None:
@@ -96,7 +96,7 @@ def test_healthy_and_silent_ranks_are_no_stall() -> None:
 def test_the_rank_that_local_ranks_wait_for_comes_first(ranks: list[Rank]) -> None:
     said = watch_stall.describe_stall(later(ranks, 75), hang.describe_rank)
     assert said.startswith(
-        "[WA-109] no progress for 75 s. Ranks here: rank 1 (process 4101): out of"
+        f"[WA-109] no progress for 75 s. Ranks here: rank 1 (process {ranks[1]['pid']}): out of"
     )
     assert "rank 0 (process 4100): in gloo:all_reduce 4 of default_pg for 75 s" in said
     assert "./fullmesh hang -i INVENTORY" in said
