@@ -29,7 +29,10 @@ CAUSE = LogCause(
             "Connection closed by peer [",
             r"Connection closed by peer \[(?P<peer>[^\]\s]{1,64})\]",
         ),
-        Pattern("Read error [", r"pair\.cc:\d+\] Read error \[(?P<peer>[^\]\s]{1,64})\]"),
+        Pattern(
+            "Read error [",
+            r"pair\.cc:\d+\] Read error \[(?P<peer>[^\]\s]{1,64})\](?!:\d+: Bad address)",
+        ),
     ),
     severity=Severity.SYMPTOM,
     follows_any=True,

@@ -28,7 +28,7 @@ CAUSE = LogCause(
         Pattern(
             ": Bad address",
             r"/gloo/transport/\w{1,20}/\w{1,20}\.cc:\d{1,5}\]"
-            r" (?P<detail>(?:writev?|readv?) .{1,80}: Bad address)",
+            r" (?P<detail>(?:writev?|readv?|Read error) .{1,80}: Bad address)",
         ),
     ),
     explains=(Explains(("LG-112",)),),

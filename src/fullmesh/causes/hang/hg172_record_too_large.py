@@ -5,7 +5,8 @@ read it.
 
 **Prove:** ls -l FILE
 
-**Fix:** Record fewer entries: TORCH_FR_BUFFER_SIZE=2000.
+**Fix:** Record fewer entries: TORCH_FR_BUFFER_SIZE=2000 (TORCH_NCCL_TRACE_BUFFER_SIZE
+before torch 2.8).
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ CAUSE = LogCause(
     looks=("node1:12:12 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>",),
     patterns=(
         Pattern(
-            "Bootstrap : Using ",
-            r"(?P<host>[^\s:]{1,120}):\d+:\d+ \[\d+\] NCCL INFO Bootstrap : Using (?:\[0\])?"
+            "NCCL INFO Bootstrap",
+            r"(?P<host>[^\s:]{1,120}):\d+:\d+ \[\d+\] NCCL INFO Bootstrap ?: Using (?:\[0\])?"
             rf"(?P<interface>{INSIDE}[^\s:]{{0,16}}):(?P<address>[^\s<]{{1,60}})<",
         ),
         # sockets use every interface of the list, not only the first

@@ -4,8 +4,8 @@ Rank {rank} waited in {operation} number {number} until the watchdog's timeout o
 
 **Place:** a rank that does not log this line, or that is at a lower number
 
-**Prove:** pass the logs of all ranks to explain-log. With TORCH_FR_BUFFER_SIZE=2000 (older versions
-of torch: TORCH_NCCL_TRACE_BUFFER_SIZE) and TORCH_NCCL_DUMP_ON_TIMEOUT=1, torch records the
+**Prove:** pass the logs of all ranks to explain-log. With TORCH_FR_BUFFER_SIZE=2000
+(TORCH_NCCL_TRACE_BUFFER_SIZE before torch 2.8) and TORCH_NCCL_DUMP_ON_TIMEOUT=1, torch records the
 collectives of each rank.
 
 **Fix:** Fix the rank that is behind. A longer timeout only helps if one rank needs that time for

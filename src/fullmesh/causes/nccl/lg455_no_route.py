@@ -1,32 +1,45 @@
-"""NCCL: this node has no route to a peer
+"""NCCL: no route to a peer, or a link is down
 
-NCCL's connection to {peer} {port_note} failed: {reason}. If the job ran before, an interface of this
-node went down, or lost its address.
+NCCL's connection to {peer} {port_note} failed: {reason}. {verdict}
 
-**Place:** the node of this log
+**Place:** the node of this log (its interface, address and routes), or the link to {peer}
 
-**Prove:** run `ip route get {peer}` and `ip -brief address` on this node, or ./fullmesh diagnose -i
-INVENTORY
+**Prove:** on the node of this log, run `ip -brief addr` and `ip route get {peer}`, or run
+./fullmesh verify -i INVENTORY (VC-106, VC-204)
 
-**Fix:** Reconnect the cable or switch the interface on. If the address or the route is missing:
-./fullmesh apply -i INVENTORY --tags network.
+**Fix:** Bring the interface up (cable, switch port, `ip link set INTERFACE up`), then run ./fullmesh
+apply -i INVENTORY --tags network.
 
-**Source:** recorded: NCCL 2.28.9, with an interface that was switched off during an all-reduce
+**Source:** measured with NCCL 2.28.9 on a GPU (the link was cut in an all-reduce), read: nccl socket.cc
 """
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, RecordedLog
-from fullmesh.causes.nccl.patterns import build_connect_patterns, derive_nccl_retry
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+from fullmesh.causes.nccl.patterns import ADDRESS, build_connect_patterns, derive_nccl_retry
 
+NO_ROUTE = r"(?P<reason>Network is unreachable|Network is down|Host is down|Host is unreachable)"
+LOST = (
+    r"(?P<reason>Network is unreachable|Network is down|Host is down|Host is unreachable"
+    r"|No route to host|Connection timed out)"
+)
 LINK_LOCAL = ("169.254.", "fe80:")  # LG-429
+VERDICTS = {
+    "Network is unreachable": "The node of this log has no route to that address: its interface is down, "
+    "or lost its address or route.",
+    "Network is down": "The interface of the node of this log is down.",
+    "Connection timed out": "No packet came back for minutes: the link or the peer is down.",
+}
+NO_ANSWER = "Nothing at that address answers: the link or the peer is down."
 
 
-def derive_unreachable_peer(fields: Fields, options: ExplainOptions) -> Fields | None:
-    """Add the note about the port, unless the address has no route by design."""
+def derive_lost_peer(fields: Fields, options: ExplainOptions) -> Fields | None:
+    """Explain the reason. Link-local addresses have a cause of their own."""
     if fields["peer"].startswith(LINK_LOCAL):
         return None
-    return derive_nccl_retry(fields, options)
+    found = derive_nccl_retry(fields, options)
+    return found and {**found, "verdict": VERDICTS.get(fields["reason"], NO_ANSWER)}
 
 
 CAUSE = LogCause(
@@ -34,33 +47,17 @@ CAUSE = LogCause(
     __doc__,
     looks=(
         (
-            "node2:1464:1481 [0] misc/socket.cc:596 NCCL WARN socketStartConnect: connect to "
-            "192.0.2.1<39703> failed : Network is unreachable"
+            "[2026-11-27 13:47:14] vm:1464:1481 [0] misc/socket.cc:596 NCCL WARN "
+            "socketStartConnect: connect to 192.0.2.1<39703> failed : Network is unreachable"
         ),
     ),
-    patterns=build_connect_patterns("(?P<reason>Network is (?:unreachable|down)|Host is down)"),
-    key=("peer", "reason"),
-    derive=derive_unreachable_peer,
-    weight=76,
-    recorded=(
-        RecordedLog(
-            "the link of node 2 goes down during an all-reduce",
-            (
-                "[2026-11-27 13:47:14] node2:1464:1481 [0] misc/socket.cc:596 NCCL WARN socketStartConnect: "
-                "connect to 192.0.2.1<39703> failed : Network is unreachable\n"
-                "[rank1]:[E1127 13:47:15.484350034 ProcessGroupNCCL.cpp:689] [Rank 1] Watchdog caught "
-                "collective operation timeout: WorkNCCL(SeqNum=108, OpType=ALLREDUCE, NumelIn=4194304, "
-                "NumelOut=4194304, Timeout(ms)=20000) ran for 20099 milliseconds before timing out.\n"
-                "[rank1]:[E1127 13:47:15.484470862 ProcessGroupNCCL.cpp:2303] [PG ID 0 PG GUID 0(default_pg) "
-                "Rank 1]  failure detected by watchdog at work sequence id: 108 PG status: last enqueued "
-                "work: 108, last completed work: 107\n"
-                "[2026-11-27 13:47:15] node2:1464:1481 [0] misc/socket.cc:596 NCCL WARN socketStartConnect: "
-                "connect to 192.0.2.1<39703> failed : Network is unreachable\n"
-                "[rank1]:[E1127 13:47:18.183069426 ProcessGroupNCCL.cpp:733] Stack trace of the failed "
-                "collective: \n"
-                "#0 all_reduce from /home/user/venv/torch/distributed/distributed_c10d.py:3068\n"
-            ),
-            folded=("LG-415",),
-        ),
+    patterns=(
+        *build_connect_patterns(NO_ROUTE),
+        Pattern("Call to ", rf"Call to (?:recv from|send to) {ADDRESS} failed ?: {LOST}"),
     ),
+    explains=(Explains(("LG-402", "LG-404")),),
+    key=("peer",),
+    derive=derive_lost_peer,
+    survivable=True,
+    weight=82,
 )

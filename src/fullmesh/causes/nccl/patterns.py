@@ -27,9 +27,9 @@ BAD_NETWORK = (
 BOOTSTRAP = Fact(
     "address",
     Pattern(
-        "Bootstrap : Using ",
+        "NCCL INFO Bootstrap",
         NCCL_LINE
-        + r"Bootstrap : Using (?:\[0\])?(?P<interface>[^\s:]{1,32}):(?P<address>[^\s<]{1,60})<",
+        + r"Bootstrap ?: Using (?:\[0\])?(?P<interface>[^\s:]{1,32}):(?P<address>[^\s<]{1,60})<",
     ),
 )
 EFA = (
