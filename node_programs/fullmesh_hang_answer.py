@@ -45,6 +45,7 @@ class RankAnswer(TypedDict):
     """The header of an answer.
 
     Without a process group, ``rank`` is -1, ``world`` is 0 and ``why`` has the reason.
+    ``torch`` is its version, "" if unknown.
     """
 
     rank: int
@@ -53,6 +54,7 @@ class RankAnswer(TypedDict):
     threads: list[PythonThread]
     raised: UncaughtException | None
     why: str
+    torch: str
 
 
 NOTHING: RankAnswer = {
@@ -62,6 +64,7 @@ NOTHING: RankAnswer = {
     "threads": [],
     "raised": None,
     "why": "",
+    "torch": "",
 }
 
 
@@ -232,6 +235,8 @@ def read_header(data: bytes) -> RankAnswer:
         "threads": read_threads(raw.get("threads", [])),
         "raised": read_raised(raw.get("raised")),
         "why": take_text(raw.get("why"), "its reason"),
+        # a job that was started with an older hook does not have it
+        "torch": take_text(raw.get("torch", ""), "torch's version"),
     }
 
 
@@ -312,7 +317,9 @@ def read_entries(raw: bytes) -> list[RecorderEntry]:
 
 
 def read_records(raw: bytes) -> list[RecorderEntry]:
-    """Return the chosen entries of torch's records, each a line. They count anew, in the order of all entries.
+    """Parse torch's records, one per line, and choose entries.
+
+    Their numbers follow the order in which the rank entered them, whatever the backend.
 
     Raises:
         ValueError: a line is not a record, or there are too many.
@@ -321,7 +328,9 @@ def read_records(raw: bytes) -> list[RecorderEntry]:
     records = [one for one in map(read_entries, lines) if one]
     entries = list(heapq.merge(*records, key=lambda one: one["created_ns"]))
     # a record that is full has lost its first entries
-    for number, one in enumerate(entries, sum(one[0]["record"] for one in records)):
+    lost = sum(one[0]["record"] for one in records)
+    take_number(lost, "the number of its first entry", 0, LARGEST - len(entries))
+    for number, one in enumerate(entries, lost):
         one["record"] = number
     return choose_entries(entries)
 

@@ -10,6 +10,7 @@ This file is long because it joins both sources rank by rank.
 from __future__ import annotations
 
 import os
+import re
 import struct
 import time
 from functools import partial
@@ -43,7 +44,12 @@ if TYPE_CHECKING:
 FIND_SECONDS = 3.0  # for the environments and command lines of all processes
 READ_SECONDS = 5.0  # for the answers of all ranks
 JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "OMPI_MCA_ess_base_jobid")
-SWITCHES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")  # the new name, the old one
+# The size of torch's record. torch 2.8 renamed the variable, and knows the old name as well.
+SIZES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+RENAMED = (2, 8)
+DEFAULTS_TO_ON = (2, 10)  # before, torch keeps no record unless the variable is set
+MOST_ENTRIES = (1 << 31) - 1
+RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
 NO_NAME = "none"  # torchrun's id of jobs without --rdzv-id
 ON_FILES = frozenset(["read", "write", "pread64", "pwrite64", "writev", "fsync", "close"])
 NOTHING: MainThreadState = {
@@ -89,7 +95,7 @@ def read_native_state(pid: int, waits: hang_wait.WaitFinder) -> MainThreadState:
 
 def read_rank_environment(pid: int) -> dict[str, str]:
     """Return the variables of a process that determine its job, its rank, its record and the address of NCCL RAS."""
-    wanted = {*watch_look.TOLD, *JOB, *SWITCHES, *hang_ras.VARIABLES}
+    wanted = {*watch_look.TOLD, *JOB, *SIZES, *hang_ras.VARIABLES}
     found = {}
     for pair in watch_look.read_proc_bytes(
         f"/proc/{pid}/environ", hang_border.MOST_ENVIRONMENT
@@ -266,10 +272,16 @@ def query_rank(
         return header, [], [{"what": "recorder", "why": explain_silence(pid, error)}]
 
 
-def find_record_switch(env: Mapping[str, str]) -> str:
-    """Return the setting that turns torch's record off, or ""."""
-    name = next((name for name in SWITCHES if env.get(name)), "")
-    return f"{name}=0" if name and env[name] == "0" else ""
+def explain_empty_record(env: Mapping[str, str], version: str) -> str:
+    """Return the reason why torch keeps no record, "" if it keeps one or its version is not known."""
+    found = RELEASE.match(version)
+    release = (int(found[1]), int(found[2])) if found else DEFAULTS_TO_ON
+    names = SIZES if release >= RENAMED else SIZES[1:]
+    default = "0" if release < DEFAULTS_TO_ON else ""
+    value = next((env[name] for name in names if env.get(name)), default)
+    if parse_decimal(value, MOST_ENTRIES) != 0:
+        return ""
+    return f"torch keeps no record of its collectives (set {names[0]}=2000 for the job)"
 
 
 def read_rank_state(
@@ -282,9 +294,9 @@ def read_rank_state(
     """Return one rank: its own answer, and the observed state."""
     rank, world = parse_rank(env)
     header, entries, missing = query_rank(pid, share)
-    switch = "" if entries or missing else find_record_switch(env)
-    if switch:
-        missing.append({"what": "recorder", "why": f"torch's record is off: {switch}"})
+    why = "" if entries or missing else explain_empty_record(env, header["torch"])
+    if why:
+        missing.append({"what": "recorder", "why": why})
     threads = header["threads"]
     if not threads and around.thorough:
         threads = hang_answer.dump_stacks(pid)

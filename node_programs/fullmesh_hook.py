@@ -89,6 +89,7 @@ def collect_rank_state() -> tuple[dict[str, Any], bytes]:
         header.update(
             rank=default.rank(), world=default.size(), groups=list_process_groups(distributed)
         )
+        header["torch"] = str(getattr(sys.modules.get("torch"), "__version__", ""))
         dumps = [getattr(recorder, name) for name in RECORDS if hasattr(recorder, name)]
         why = "" if dumps else "this torch does not have a record"
         return {**header, "why": why}, b"\n".join(bytes(dump(True, False)) for dump in dumps)

@@ -189,8 +189,7 @@ def test_the_next_run_after_an_interruption_is_green(cluster: None, kind: str, p
     more = () if is_chosen(kind, phase) else SHORT
     session = Session("-e", "fullmesh_converge=always", *more)
     session.wait_for_task(PHASES[phase].task)
-    # the pending change is confirmed within a second
-    if not is_chosen(kind, phase):
+    if not is_chosen(kind, phase):  # there the pending change would be confirmed by then
         time.sleep(0.5)
     KINDS[kind](session)
     session.process.wait(300)

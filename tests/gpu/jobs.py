@@ -89,7 +89,7 @@ class GpuHang:
         script: of both ranks.
         breaks: what the harness does: ``kill`` rank 1, or ``cut`` the link.
         codes: findings of ``hang`` that name it, with the ranks.
-        dumped: the codes that may come first from the watchdog's dumps, without stacks. None if nothing dumps.
+        dumped: the codes that may come first from the watchdog's dumps, without stacks. Empty if no rank writes one.
         line: of the script, which ``hang`` has to name as well.
         backend: of ``init_process_group``, the device's own if empty.
     """
@@ -271,14 +271,14 @@ class GpuJob:
         )
 
     def read_records(self) -> list[str]:
-        """Return each rank's own answer, torch's records as it prints them."""
+        """Return torch's records of each rank, as its hook answers."""
         code = (
             "import sys; sys.path.insert(0, sys.argv[1]); import fullmesh_hang_answer as answer; "
             "print(answer.query_process(int(sys.argv[2]))[1].decode())"
         )
         words = ["-c", code, str(ROOT / "node_programs")]
         asked = [self.on_node(at, [*words, str(one.pid)]) for at, one in enumerate(self.running)]
-        return [one.communicate()[0] for one in asked]
+        return [one.communicate(timeout=30)[0] for one in asked]
 
     def ask_hang(self) -> tuple[list[dict[str, Any]], list[Any], list[str]]:
         """Do as ``fullmesh hang`` does: collect on both nodes, judge here. Return findings, looks and errors."""

@@ -367,9 +367,13 @@ def step_hang(run: StepRun, name: str) -> None:
     run.numbers["hang"] = [[one["code"], one["ranks"], one["place"]] for one in findings]
     run.numbers["dumped"] = [[one["code"], one["where"]] for one in judged]
     first: list[Any] = run.numbers["hang"][0] if findings else ["nothing", [], ""]
-    # when the link went down, one rank may have had the whole result
-    ranks = [hang.ranks, *((rank,) for rank in hang.ranks if hang.breaks == "cut")]
-    named = first[0] in hang.codes and tuple(first[1]) in ranks
+    # when the link goes down, one rank may have its whole result: the finding then says so, and names the other one
+    alone = [
+        (rank,)
+        for rank in hang.ranks
+        if findings and f"while rank {1 - rank} came out of it" in findings[0]["cause"]
+    ]
+    named = first[0] in hang.codes and tuple(first[1]) in (hang.ranks, *alone)
     if hang.breaks == "kill" and run.numbers["ended"][0] is not None and not findings:
         named = bool(causes)  # the watchdog had ended rank 0 before it could be asked
     named = named and first[2].endswith(hang.place())
@@ -379,6 +383,10 @@ def step_hang(run: StepRun, name: str) -> None:
     if hang.dumped:
         run.check(bool(dumps), f"no dump within {DUMP_SECONDS:.0f} s")
         run.check(code in hang.dumped, f"the dumps say {code}, not {' or '.join(hang.dumped)}")
+        lacks_none = len(dumps) == len(jobs.RANKS)
+        run.check(
+            code != "HG-151" or not lacks_none, "the dumps say that a rank has none, but each has"
+        )
 
 
 # --- RAS, errors ----------------------------------------------------------------------------------------------

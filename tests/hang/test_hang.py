@@ -50,8 +50,12 @@ def right(job: Job, fault: JobFault, answer: Answer) -> str:
     place = job.line(fault.line, fault.file) if fault.line else ""
     wanted = (fault.code, list(fault.ranks), place)
     said = (first["code"], first["ranks"], first["place"] if fault.line else "")
-    # when the link was cut, one rank may have had the whole result
-    alone = [(fault.code, [rank], place) for rank in fault.ranks if fault.code == "HG-161"]
+    # when a link is cut, one rank may have its whole result: the finding then says so, and names the other one alone
+    alone = [
+        (fault.code, [rank], place)
+        for rank in fault.ranks
+        if f"rank {rank} does not come out, while rank {1 - rank} came out" in first["cause"]
+    ]
     if said not in (wanted, *alone):
         return f"wanted {wanted}, was told {said}"
     rest = sorted(one["code"] for one in answer.causes if one is not first)

@@ -399,7 +399,7 @@ class StartGround(Ground):
         return f"{why}: {last}" if why else ""
 
     def undo_fault(self, fault: Surprise, victim: str) -> None:
-        """Undo a fault. Its script is one for the shell as it is."""
+        """Undo a fault with its script unchanged."""
         self.bench.on(victim, self.settings(victim) + fault.undo, check=False)
 
 

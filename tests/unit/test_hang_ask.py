@@ -22,6 +22,7 @@ from typing import Any
 import fullmesh_hang
 import fullmesh_hang_answer as hang_answer
 import fullmesh_hang_look as hang_look
+import hang_records
 import pytest
 from hang_ranks import (
     MASTER,
@@ -38,6 +39,7 @@ from record_files import load_record
 
 from fullmesh import cli
 from fullmesh.hang import ask
+from fullmesh.hang.judge import judge_job
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.hang import NodeHang, Rank
 from fullmesh.verbs import hang as hang_cli
@@ -115,14 +117,62 @@ def test_nccl_alone_has_a_record_before_torch_2_7(start: Start) -> None:
     assert {one["kind"] for one in hang_answer.read_records(record)} == {"nccl:all_reduce"}
 
 
-@pytest.mark.parametrize("name", ["TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"])
-def test_a_record_that_is_off_is_missing(name: str, start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [-1, (1 << 63) - 1])
+def test_a_first_number_that_torch_cannot_have_is_refused(number: int) -> None:
+    record = json.loads((RECORDED / "late_sleep-1.json").read_text())
+    record["entries"][0]["record_id"] = number
+    record["entries"] = record["entries"][:1]
+    raw = json.dumps(record).encode()
+    with pytest.raises(ValueError, match="its first entry"):
+        hang_answer.read_records(raw + b"\n" + raw)
+
+
+NEW, OLD = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"
+
+
+@pytest.mark.parametrize(
+    ("version", "env", "told"),
+    [
+        ("2.11.0+cu130", {NEW: "0"}, NEW),
+        ("2.11.0+cu130", {OLD: "0"}, NEW),
+        ("2.11.0+cu130", {NEW: "2000", OLD: "0"}, ""),
+        ("2.11.0+cu130", {}, ""),
+        ("2.9.1", {}, NEW),
+        ("2.9.1", {NEW: "2000"}, ""),
+        ("2.7.1", {NEW: "2000"}, OLD),  # it does not know this name
+        ("2.7.1", {OLD: "2000"}, ""),
+        ("", {NEW: "0"}, NEW),
+        ("", {}, ""),
+        ("9" * 5000, {NEW: "0"}, NEW),
+        ("2.11.0", {NEW: "zero"}, ""),
+    ],
+)
+def test_a_record_that_torch_does_not_keep_is_missing(
+    version: str, env: dict[str, str], told: str, start: Start, tmp_path: Path
+) -> None:
     empty = tmp_path / "empty.json"
     empty.write_text('{"version": "2.10", "entries": []}')
     script = recorded_rank(1).replace(str(RECORDED / "late_sleep-1.json"), str(empty))
-    start(script + WAIT, 1, **{name: "0"})
+    torch = f"sys.modules['torch'] = types.SimpleNamespace(__version__={version!r})\n"
+    start(script + torch + WAIT, 1, **env)
     (rank,) = hang_look.read_node_ranks("n1", MASTER)["ranks"]
-    assert {"what": "recorder", "why": f"torch's record is off: {name}=0"} in rank["missing"]
+    why = f"torch keeps no record of its collectives (set {told}=2000 for the job)"
+    assert [one["why"] for one in rank["missing"] if one["what"] == "recorder"] == [why] * bool(
+        told
+    )
+
+
+def test_a_job_without_records_is_not_called_idle() -> None:
+    why = "torch keeps no record of its collectives (set TORCH_FR_BUFFER_SIZE=2000 for the job)"
+
+    def change(samples: Any) -> None:
+        for rank in (rank for sample in samples for rank in sample):
+            rank["entries"] = []
+            rank["missing"].append({"what": "recorder", "why": why})
+
+    (finding,) = judge_job(hang_records.changed("gpu_link", change))
+    assert finding.code == "HG-151"
+    assert finding.cause == f"ranks 0, 1 (n1, n2) cannot be queried: {why}"
 
 
 def test_without_torch_the_stack_is_still_reported(start: Start) -> None:

@@ -456,7 +456,7 @@ def test_a_shell_that_refuses_logins_is_a_step(shell: str, error: str) -> None:
 
 @pytest.mark.parametrize(
     ("everywhere", "others", "named"),
-    [(False, "jobs", [UB]), (True, "jobs", []), (False, "nobody", [])],
+    [(False, "jobs", [UB]), (True, "jobs", []), (False, "service", [])],
 )
 @pytest.mark.parametrize("error", [NO_LOGIN, NO_HOME])
 def test_an_account_without_a_login_on_all_its_nodes_is_that_of_a_service(

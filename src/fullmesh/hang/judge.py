@@ -20,6 +20,7 @@ from fullmesh.causes.hang.job import (
 from fullmesh.observed.hang import Rank, RankGroup, RecorderEntry
 
 MOST_ALIKE = 8
+GLOO, GLOO_PART = "gloo:", " (gloo)"
 SEVERITIES = (CAUSE, WARNING, NOTE)
 
 
@@ -42,45 +43,38 @@ def hang_finding_sort_key(finding: HangFinding) -> tuple[int, bool, int, str, tu
     )
 
 
-def name_second_backends(samples: Sequence[Sequence[Rank]]) -> dict[tuple[str, str], str]:
-    """Map group and backend to the backend's part of a group that several backends serve, except the first one's."""
-    served: dict[str, set[str]] = {}
+def find_shared_groups(samples: Sequence[Sequence[Rank]]) -> set[str]:
+    """Find the groups of which Gloo carries the CPU tensors, and another backend those of the GPUs."""
+    backends: dict[bool, set[str]] = {True: set(), False: set()}
     for entry in (entry for sample in samples for one in sample for entry in one["entries"]):
-        backend, mark, _ = entry["kind"].partition(":")
-        if mark:
-            served.setdefault(entry["group"], set()).add(backend)
-    return {
-        (group, backend): f"{group} ({backend})"
-        for group, backends in served.items()
-        for backend in sorted(backends, key=lambda name: (name != "nccl", name))[1:]
-    }
+        if ":" in entry["kind"]:
+            backends[entry["kind"].startswith(GLOO)].add(entry["group"])
+    return backends[True] & backends[False]
 
 
 def separate_backends(samples: Sequence[Iterable[Rank]]) -> list[list[Rank]]:
-    """Make a group of its own for each backend of a group, since each one numbers its collectives.
+    """Make Gloo's part of a shared group a group of its own, since each backend numbers its collectives.
 
-    ``init_process_group()`` without a backend gives a group's GPU tensors to NCCL and its CPU tensors to Gloo.
+    ``init_process_group()`` without a backend makes such groups.
     """
     taken = [list(sample) for sample in samples]
-    parts = name_second_backends(taken)
+    shared = find_shared_groups(taken)
 
     def separate_entry(entry: RecorderEntry) -> RecorderEntry:
-        backend = entry["kind"].partition(":")[0]
-        part = parts.get((entry["group"], backend))
-        desc = f"{entry['desc']} ({backend})"
-        return {**entry, "group": part, "desc": desc} if part else entry
+        if entry["group"] not in shared or not entry["kind"].startswith(GLOO):
+            return entry
+        return {**entry, "group": entry["group"] + GLOO_PART, "desc": entry["desc"] + GLOO_PART}
 
     def separate_rank(one: Rank) -> Rank:
-        more: list[RankGroup] = [
-            {**group, "name": part, "desc": f"{group['desc']} ({backend})"}
+        parts: list[RankGroup] = [
+            {**group, "name": group["name"] + GLOO_PART, "desc": group["desc"] + GLOO_PART}
             for group in one["groups"]
-            for (name, backend), part in parts.items()
-            if name == group["name"]
+            if group["name"] in shared
         ]
         entries = [separate_entry(entry) for entry in one["entries"]]
-        return {**one, "groups": [*one["groups"], *more], "entries": entries}
+        return {**one, "groups": [*one["groups"], *parts], "entries": entries}
 
-    return [[separate_rank(one) for one in sample] for sample in taken] if parts else taken
+    return [[separate_rank(one) for one in sample] for sample in taken] if shared else taken
 
 
 def judge_job(samples: Sequence[Iterable[Rank]], stalled: float = 0.0) -> list[HangFinding]:

@@ -16,7 +16,7 @@ NCCL and CPU tensors to Gloo. With Gloo, send tensor.cpu() instead.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
+from fullmesh.causes.logs import LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-119",
@@ -33,14 +33,4 @@ CAUSE = LogCause(
     ),
     explains=(Explains(("LG-112",)),),
     weight=80,
-    recorded=(
-        RecordedLog(
-            "a send of a CUDA tensor",
-            (
-                "terminate called after throwing an instance of 'gloo::IoException'\n"
-                "  what():  [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:339] writev "
-                "[192.0.2.2]:60634: Bad address\n"
-            ),
-        ),
-    ),
 )

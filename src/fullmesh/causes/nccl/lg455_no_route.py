@@ -10,7 +10,8 @@ NCCL's connection to {peer} {port_note} failed: {reason}. {verdict}
 **Fix:** Bring the interface up (cable, switch port, `ip link set INTERFACE up`), then run ./fullmesh
 apply -i INVENTORY --tags network.
 
-**Source:** measured with NCCL 2.28.9 on a GPU (the link was cut in an all-reduce), read: nccl socket.cc
+**Source:** recorded with NCCL 2.28.9 on a GPU (the link was cut during an all-reduce), read: nccl
+socket.cc
 """
 
 from __future__ import annotations
@@ -19,11 +20,8 @@ from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
 from fullmesh.causes.nccl.patterns import ADDRESS, build_connect_patterns, derive_nccl_retry
 
-NO_ROUTE = r"(?P<reason>Network is unreachable|Network is down|Host is down|Host is unreachable)"
-LOST = (
-    r"(?P<reason>Network is unreachable|Network is down|Host is down|Host is unreachable"
-    r"|No route to host|Connection timed out)"
-)
+NO_ROUTE = "Network is unreachable|Network is down|Host is down|Host is unreachable"
+LOST = f"{NO_ROUTE}|No route to host|Connection timed out"  # of a connection that was open
 LINK_LOCAL = ("169.254.", "fe80:")  # LG-429
 VERDICTS = {
     "Network is unreachable": "The node of this log has no route to that address: its interface is down, "
@@ -52,8 +50,10 @@ CAUSE = LogCause(
         ),
     ),
     patterns=(
-        *build_connect_patterns(NO_ROUTE),
-        Pattern("Call to ", rf"Call to (?:recv from|send to) {ADDRESS} failed ?: {LOST}"),
+        *build_connect_patterns(f"(?P<reason>{NO_ROUTE})"),
+        Pattern(
+            "Call to ", rf"Call to (?:recv from|send to) {ADDRESS} failed ?: (?P<reason>{LOST})"
+        ),
     ),
     explains=(Explains(("LG-402", "LG-404")),),
     key=("peer",),
