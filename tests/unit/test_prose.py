@@ -163,3 +163,22 @@ def test_strings_of_the_product_are_found() -> None:
     assert len(MESSAGES) > 3000
     assert any("Ansible" in text for text in DOCSTRINGS)
     assert len(KINDS["task names"]) > 1000
+
+
+def test_molecule_expects_words_that_the_product_says() -> None:
+    """A message that gets better words fails here, not an hour later in a scenario."""
+    product = "\n".join(
+        path.read_text() for path in list_files(*PRODUCT, "roles/*.yml", "roles/*.py")
+    )
+    expected = [
+        (path.relative_to(ROOT), said)
+        for path in list_files("molecule/*.yml")
+        for said in re.findall(r'\bsays: ("[^"]*"|[^,}]+)', path.read_text())
+    ]
+    assert len(expected) > 10
+    assert [
+        (str(path), said, word)
+        for path, said in expected
+        for word in re.findall(r"(?<![\w./_-])[a-z]{4,}(?![\w./_-])", re.sub(r"{{.*", "", said))
+        if word not in product
+    ] == []
