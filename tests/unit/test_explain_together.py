@@ -190,3 +190,95 @@ def test_a_job_killed_while_waiting_has_one_cause() -> None:
     )
     assert (heads(verdict_of(text)), folded(verdict_of(text))) == (["LG-106"], ["LG-305"])
     assert heads(verdict_of("Killed\n")) == ["LG-305"]
+
+
+TIMEOUT = WATCHDOG.format(1, 4, "ALLREDUCE")
+CLOSED = "[rank0]: remote process exited or there was a network error, NCCL version 2.28.9"
+
+
+@pytest.mark.parametrize(
+    ("logs", "named"),
+    [
+        ([CLOSED, "step 3"], "rank1.log"),
+        ([CLOSED, "step 3", "step 4"], "rank1.log and rank2.log"),
+        ([CLOSED, "step 3", "step 4", "step 5"], ""),  # nobody looks at all of them
+        ([CLOSED, "[rank1]: " + CLOSED[9:]], ""),
+        ([CLOSED, *["[rank7]: " + CLOSED[9:]] * 9, "step 3"], "rank10.log"),
+        ([CLOSED, TIMEOUT], ""),
+    ],
+)
+def test_a_log_without_an_error_is_named(logs: list[str], named: str) -> None:
+    head = verdict_of(*logs).heads[0]
+    assert head.extra == (
+        f"No error is in {named}: that process was killed, or ended by itself." if named else ""
+    )
+
+
+def say_status(rank: int, text: str, group: str = "PG ID 0 PG GUID 0(default_pg)") -> str:
+    return (
+        f"[rank{rank}]:[E1127 13:46:27.451 ProcessGroupNCCL.cpp:2303] [{group} Rank {rank}]  {text}"
+    )
+
+
+def wait_in(number: int) -> str:
+    return (
+        f"failure detected by watchdog at work sequence id: {number} PG status: last enqueued work: {number},"
+        f" last completed work: {number - 1}"
+    )
+
+
+def dump_at(number: int) -> str:
+    return (
+        "Received a dump signal due to a collective timeout from  rank 0 and we will try our best to dump the debug"
+        f" info. Last enqueued NCCL work: {number}, last completed NCCL work: {number}.This is most likely caused by"
+    )
+
+
+def test_one_rank_called_one_collective_too_many() -> None:
+    logs = [say_status(0, wait_in(11)), *(say_status(rank, dump_at(10)) for rank in (1, 2, 3))]
+    (head,) = verdict_of(*logs).heads
+    assert head.code == "LG-456"
+    assert head.where == "ranks 1, 2, 3"
+    assert "rank 0 called one collective too many" in head.sentence
+
+
+def test_two_groups_wait_for_each_other() -> None:
+    other = "PG ID 1 PG GUID 7(tensor parallel)"
+    logs = [
+        say_status(0, wait_in(5)) + "\n" + say_status(0, dump_at(2), other),
+        say_status(1, dump_at(4)) + "\n" + say_status(1, wait_in(3), other),
+    ]
+    (head,) = verdict_of(*logs).heads
+    assert head.code == "LG-456"
+    assert "the groups wait for each other" in head.sentence
+
+
+def test_the_group_whose_ranks_wait_nowhere_comes_first() -> None:
+    other = "PG ID 1 PG GUID 7(tensor parallel)"
+    logs = [
+        say_status(0, wait_in(5)),
+        say_status(1, dump_at(4)) + "\n" + say_status(1, wait_in(3), other),
+        say_status(2, dump_at(2), other),
+    ]
+    (head,) = verdict_of(*logs).heads
+    assert head.sentence.startswith("Rank 2 never called the collective number 3 of group 7(tensor")
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        [wait_in(4), wait_in(4)],  # the same collective
+        [wait_in(4), dump_at(9)],  # work is queued: it called number 4, too
+        [wait_in(4), "NCCL Work update periodically: last enqueued NCCL work: 2, last completed"],
+        [dump_at(4), dump_at(3)],  # nobody waited in this group
+        [wait_in(4), dump_at(3).replace("3", "9" * 40)],
+    ],
+)
+def test_no_rank_is_behind(logs: list[str]) -> None:
+    verdict = verdict_of(*(say_status(rank, text) for rank, text in enumerate(logs)))
+    assert "LG-456" not in heads(verdict)
+
+
+def test_a_connection_that_closed_before_the_timeout_does_not_follow_from_it() -> None:
+    assert heads(verdict_of(TIMEOUT + "\n" + CLOSED)) == ["LG-415"]
+    assert "LG-421" in heads(verdict_of(CLOSED + "\n" + TIMEOUT))

@@ -14,10 +14,12 @@ from fullmesh.printed import clean_and_shorten
 
 WORD = re.compile(r"[\w.:%+@/-]{1,120}")
 LINE_RANK = re.compile(r"\[[Rr]ank ?(\d{1,7})\]|^\[\d+,(\d{1,7})\]<")
+NUMBER = re.compile(r"\d+")
 VALUE = 200  # characters of a value taken from a log into a sentence
 MOST_LINES = 4  # shown of a finding, of as many files as there are
 MOST_VALUES = 1024  # different values of a fact
 MOST_ITEMS = 6  # that fit a sentence
+MOST_QUIET = 2  # logs without an error to name
 
 
 class Severity(StrEnum):
@@ -143,7 +145,7 @@ class LogCause(Cause):
     is_last_resort: bool = False
     key: tuple[str, ...] = ()
     derive: Derive | None = None
-    describe: Callable[[LogFinding, LogFacts], str] | None = None
+    describe: Callable[[LogFinding, LogEvidence], str] | None = None
     yields: bool = False
     survivable: bool = False
     only_with: tuple[str, ...] = ()
@@ -278,3 +280,28 @@ def join_first_items(items: Sequence[str]) -> str:
     """Join the shortest of some items for a sentence."""
     items = sorted(set(items), key=lambda item: (len(item), item))
     return ", ".join(items[:MOST_ITEMS]) + (" ..." if len(items) > MOST_ITEMS else "")
+
+
+def list_closed_facts(patterns: Sequence[Pattern]) -> tuple[Fact, ...]:
+    """Return the facts that note every log that shows a closed connection. A finding keeps only some of them."""
+    return tuple(Fact("closed", pattern) for pattern in patterns)
+
+
+def describe_quiet_logs(_finding: LogFinding, evidence: LogEvidence) -> str:
+    """Name the ranks' logs that have no error, since a rank that is killed writes none.
+
+    The files of ranks differ in numbers only. Another file among the logs is not blamed.
+    """
+    shown = [one for found in evidence.findings for one in found.evidence if is_problem(found)]
+    loud = {line.file for line in (*shown, *(line for _, line in evidence.facts.of("closed")))}
+    shapes = {NUMBER.sub("0", name) for name in loud}
+    quiet = [n for n in evidence.last.keys() - loud if NUMBER.sub("0", n) in shapes]
+    if not 0 < len(quiet) <= MOST_QUIET:
+        return ""
+    names = " and ".join(clean_and_shorten(name, 80) for name in sorted(quiet))
+    return f"No error is in {names}: that process was killed, or ended by itself."
+
+
+def is_problem(finding: LogFinding) -> bool:
+    """Return whether a finding is a problem."""
+    return finding.severity != Severity.HARMLESS

@@ -99,9 +99,9 @@ ECHO = re.compile(
     r"ChildFailedError|CalledProcessError|first observed failure|OTHER_FAILURES|To avoid data inconsistency"
     r"|\bnccl\w{1,30}Error: |NCCL WARN \[(?:Proxy Service|Service thread)|'c10::Dist(?:Backend|Network)Error'"
     r"|Engine core initialization failed|WorkerProc initialization failed|EngineCore failed to start|Executor failed\."
-    r"|failure detected by watchdog at work|Stack trace of the failed collective|First PG on this rank to signal"
-    r"|flight recorder dump signal|Received a dump signal due to|preparing to dump debug info"
-    r"|failed with error code|\bexits with return code|Test NCCL failure"
+    r"|detected by watchdog at work|Timeout at NCCL work: |Stack trace of the failed collective"
+    r"|First PG on this rank to signal|flight recorder dump signal|Received a dump signal due to"
+    r"|preparing to dump debug info|failed with error code|\bexits with return code|Test NCCL failure"
 )
 # a low-level attempt to reach a peer: harmless if the program continues after it
 WAITING = re.compile(

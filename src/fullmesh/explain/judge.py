@@ -259,7 +259,9 @@ def can_explain_finding(parent: LogFinding, child: LogFinding) -> bool:
     if parent.severity == Severity.UNKNOWN:
         return child.cause.is_pointer or (is_certain_error(parent) and child.cause.follows_any)
     wide = child.cause.follows_any and parent.severity == Severity.CAUSE
-    if not wide and all(child.code not in one.codes for one in parent.cause.explains):
+    if not wide and not any(
+        child.code in one.codes and one.relation(parent, child) for one in parent.cause.explains
+    ):
         return False
     one, other = parent.fields.get("rank", "?"), child.fields.get("rank", "?")
     known = "rank" in child.cause.key and one.isdecimal() and other.isdecimal()
@@ -279,10 +281,11 @@ def log_finding_sort_key(finding: LogFinding) -> tuple[int, int, int]:
     return 2 if severity == Severity.SYMPTOM else 0, -finding.cause.weight, -finding.count
 
 
-def add_finding_context(head: LogFinding, known: LogFacts) -> None:
+def add_finding_context(head: LogFinding, evidence: LogEvidence) -> None:
     """Add details about a finding from other lines and from the plan."""
     extra = [head.fields.get("range_note", "")]
-    extra += [head.cause.describe(head, known)] if head.cause.describe else []
+    extra += [head.cause.describe(head, evidence)] if head.cause.describe else []
+    known = evidence.facts
     rank = head.fields.get("rank", "")
     if "rank" in head.cause.key and rank.isdecimal():
         host = known.host_of(rank)
@@ -322,7 +325,7 @@ def judge_logs(tally: Tally) -> LogVerdict:
         log_finding_sort_key,
     )
     for head in heads:
-        add_finding_context(head, tally.known)
+        add_finding_context(head, evidence)
     replaced = {quiet for f in found for quiet in f.cause.replaces}
     harmless = [f for f in kept if f.severity == Severity.HARMLESS and f.code not in replaced]
     tally.overview.facts = tally.known

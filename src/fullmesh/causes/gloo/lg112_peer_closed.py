@@ -1,10 +1,11 @@
 """Gloo: a peer closed the connection
 
-The rank at {peer} ended in the middle of the job. Its own log has the reason.
+The rank at {peer} ended in the middle of the job.
 
 **Place:** the rank at {peer}
 
-**Prove:** give explain-log the logs of all ranks, and on that node: journalctl -k --since -1h
+**Prove:** pass the logs of all ranks to explain-log. On that node, `journalctl -k --since -1h` shows
+whether the kernel killed the rank.
 
 **Fix:** Correct the error of the other rank. This message is only its consequence.
 
@@ -13,7 +14,25 @@ The rank at {peer} ended in the middle of the job. Its own log has the reason.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
+from fullmesh.causes.logs import (
+    LogCause,
+    Pattern,
+    RecordedLog,
+    Severity,
+    describe_quiet_logs,
+    list_closed_facts,
+)
+
+PATTERNS = (
+    Pattern(
+        "Connection closed by peer [",
+        r"Connection closed by peer \[(?P<peer>[^\]\s]{1,64})\]",
+    ),
+    Pattern(
+        "Read error [",
+        r"pair\.cc:\d+\] Read error \[(?P<peer>[^\]\s]{1,64})\](?!:\d+: Bad address)",
+    ),
+)
 
 CAUSE = LogCause(
     "LG-112",
@@ -24,16 +43,9 @@ CAUSE = LogCause(
             "closed by peer [10.77.0.12]:3519"
         ),
     ),
-    patterns=(
-        Pattern(
-            "Connection closed by peer [",
-            r"Connection closed by peer \[(?P<peer>[^\]\s]{1,64})\]",
-        ),
-        Pattern(
-            "Read error [",
-            r"pair\.cc:\d+\] Read error \[(?P<peer>[^\]\s]{1,64})\](?!:\d+: Bad address)",
-        ),
-    ),
+    patterns=PATTERNS,
+    facts=list_closed_facts(PATTERNS),
+    describe=describe_quiet_logs,
     severity=Severity.SYMPTOM,
     follows_any=True,
     key=("peer",),

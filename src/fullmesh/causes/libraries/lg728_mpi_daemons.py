@@ -18,7 +18,7 @@ mpirun.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import Fact, LogCause, LogFacts, LogFinding, Pattern
+from fullmesh.causes.logs import Fact, LogCause, LogEvidence, LogFinding, Pattern
 
 LOGIN = tuple(
     Fact("login error", pattern)
@@ -34,9 +34,9 @@ LOGIN = tuple(
 )
 
 
-def describe_login(_finding: LogFinding, facts: LogFacts) -> str:
+def describe_login(_finding: LogFinding, evidence: LogEvidence) -> str:
     """Quote the error message of ssh or the shell."""
-    said = sorted({values[0] for values, _ in facts.of("login error")})
+    said = sorted({values[0] for values, _ in evidence.facts.of("login error")})
     return f"The log says: {said[0]}." if said else ""
 
 

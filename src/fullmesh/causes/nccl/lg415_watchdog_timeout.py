@@ -20,7 +20,7 @@ from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import (
     MOST_VALUES,
     LogCause,
-    LogFacts,
+    LogEvidence,
     LogFinding,
     Pattern,
     RecordedLog,
@@ -30,8 +30,9 @@ from fullmesh.causes.logs import (
 from fullmesh.causes.nccl.patterns import LATE
 
 
-def describe_late_ranks(_finding: LogFinding, facts: LogFacts) -> str:
+def describe_late_ranks(_finding: LogFinding, evidence: LogEvidence) -> str:
     """Describe the ranks for which no watchdog line exists."""
+    facts = evidence.facts
     first: dict[str, int] = {}
     for (rank, number, _), _line in facts.of("late"):
         first[rank] = min(int(number), first.get(rank, int(number)))
@@ -48,7 +49,21 @@ def describe_late_ranks(_finding: LogFinding, facts: LogFacts) -> str:
     everyone = {str(rank) for rank in range(min(max(sizes, default=0), MOST_VALUES))}
     if silent := sorted(everyone - first.keys(), key=int):
         return f"Rank {join_first_items(silent)} logged no timeout: look there first."
+    same = {(values[1], values[2]) for values, _ in facts.of("late")}
+    if len(first) > 1 and len(same) == 1 and facts.ranks() <= first.keys():
+        return (
+            "All ranks with a log called it, so none of them is behind: the kernel of a GPU does not end, or the"
+            " network between the ranks stopped."
+        )
     return ""
+
+
+def is_earlier_in_each_log(timeout: LogFinding, other: LogFinding) -> bool:
+    """Return whether the timeout comes first in each log: it ended the ranks whose connections then closed."""
+    return all(
+        any(early.file == line.file and early.line < line.line for early in timeout.evidence)
+        for line in other.evidence
+    )
 
 
 CAUSE = LogCause(
@@ -73,7 +88,7 @@ CAUSE = LogCause(
     ),
     severity=Severity.SYMPTOM,
     follows_any=True,
-    explains=(Explains(("LG-422",)),),
+    explains=(Explains(("LG-422",)), Explains(("LG-421",), is_earlier_in_each_log)),
     weight=60,
     recorded=(
         RecordedLog(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from fullmesh.causes.logs import LogFacts, LogFinding, Pattern
+from fullmesh.causes.logs import LogEvidence, LogFinding, Pattern
 
 # "(host, port)", and "host:port" before torch 2.0
 TARGET = r"\(?\[?(?P<host>[^\s,()\[\]]{1,120}?)\]?(?:, |:)(?P<port>\d{1,5})\)?(?=[\s.;)]|$)"
@@ -28,7 +28,7 @@ def is_loopback_host(host: str) -> bool:
         return host.partition(".")[0] == "localhost"
 
 
-def describe_connections(finding: LogFinding, _facts: LogFacts) -> str:
+def describe_connections(finding: LogFinding, _evidence: LogEvidence) -> str:
     """Describe how connections to the store fail, if their errno is known."""
     children = [child for child in finding.follows if child.code == "LG-205"]
     return f"Connections are {children[0].fields['verdict']}." if children else ""
