@@ -51,5 +51,12 @@ CAUSE = LogCause(
                 "route to host, retrying (34/34) after sleep for 3400 msec"
             ),
         ),
+        RecordedLog(
+            "nccl 2.24 to 2.26 gives up",
+            (
+                "zgiot:1183664:1184669 [0] misc/socket.cc:543 NCCL WARN socketPollConnect: connect "
+                "returned No route to host, exceeded error retry count (35)"
+            ),
+        ),
     ),
 )

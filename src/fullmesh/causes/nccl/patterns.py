@@ -75,7 +75,12 @@ def build_connect_patterns(words: str) -> tuple[Pattern, ...]:
         Pattern(
             "SocketPollConnect to ", rf"SocketPollConnect to {ADDRESS} failed with error {words}"
         ),
-        # before 2.24 no line has the address, but NCCL always logs the last attempt
+        # before 2.27 no line has the address
+        Pattern(
+            "error retry count",
+            rf"connect returned {words}, exceeded error retry count(?P<peer>)(?P<port>)",
+        ),
+        # before 2.24 NCCL only logs the last attempt
         Pattern(
             "retrying (34/34)", rf"connect returned {words}, retrying \(34/34\)(?P<peer>)(?P<port>)"
         ),
