@@ -7,9 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: network_ways
-short_description: Return the programs that configure interfaces, the default routes and the name servers
+short_description: Return the programs that configure interfaces, the default routes, name servers and neighbors
 description:
   - Queries the kernel, NetworkManager, netplan, systemd-networkd and ifupdown, in one call. Changes nothing.
+  - Sends two echo requests to the neighbors on each NIC without a default route, and lists those that answer.
 attributes:
   check_mode: {support: full, description: Only reads.}
 author: [Fullmesh contributors]
@@ -49,6 +50,16 @@ session:
   description: Client, port, server and port of the ssh connection that carries this call.
   type: list
   elements: str
+  returned: always
+ports:
+  description: Each NIC with its RDMA chip and physical port, and whether a bond, bridge or VLAN uses it.
+  type: list
+  elements: dict
+  returned: always
+neighbors:
+  description: The hardware addresses that answered on NICs without a default route.
+  type: list
+  elements: dict
   returned: always
 """
 

@@ -82,6 +82,12 @@ CHECKED = {
         "python_version": FULL_PYTHON_VERSION,
     },
     "first_look.Default": {"via": ADDRESS_OR_NONE, "dev": INTERFACE_OR_NONE},
+    "first_look.NicPort": {
+        "nic": INTERFACE_NAME,
+        "chip": HARDWARE_ADDRESS,
+        "port": WORD_OR_NONE,
+    },
+    "first_look.NicNeighbor": {"nic": INTERFACE_NAME, "mac": MAC},
     "first_look.Ways": {
         "owners": NAME_OR_NONE,
         "leased": INTERFACE_NAME,

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Find a node's routes to other networks, and the programs that configure them. Standard library only."""
+"""Find a node's networks and neighbors, and the programs that configure them. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..files import split_lines, split_words
 from ..node_values import ADDRESS, INTERFACE_NAME, SEARCH_DOMAIN
-from . import owner
+from . import neighbors, owner
 from .backends import common
 from .machine import read_ssh_session
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # resolved writes the servers that it uses to the first file, and its own address to the second (systemd-resolved(8)).
 RESOLVERS = ("/run/systemd/resolve/resolv.conf", "/etc/resolv.conf")
 DYNAMIC = ("dhcp", "ra")
+CABLED = ("", "veth")  # kinds of a NIC, and of a container's end of a cable
 
 
 def parse_resolv_conf(text: str) -> tuple[list[str], list[str]]:
@@ -44,7 +45,7 @@ def parse_resolv_conf(text: str) -> tuple[list[str], list[str]]:
 
 
 def observe_network(node: NetworkNode) -> Ways:
-    """Return the node's owners, default routes, leases and name servers."""
+    """Return the node's owners, default routes, leases, name servers, ports and neighbors."""
     routes = [one for one in node.every_route() if one["to"] in common.DEFAULTS.values()]
     defaults: list[Default] = [
         {
@@ -61,6 +62,16 @@ def observe_network(node: NetworkNode) -> Ways:
         (found for found in (parse_resolv_conf(node.read(path)) for path in RESOLVERS) if found[0]),
         ([], []),
     )
+    routed = {one["dev"] for one in defaults}
+    nics = [
+        name
+        for name, one in seen.items()
+        if one["carrier"]
+        and one["kind"] in CABLED
+        and not one["master"]
+        and name not in (*routed, "lo")
+    ]
+    neighbors.greet_neighbors(nics)
     return {
         "owners": {name: owner.find_owner(node.run, node.read, node.listed, name) for name in seen},
         "defaults": defaults,
@@ -72,4 +83,6 @@ def observe_network(node: NetworkNode) -> Ways:
         "dns": dns,
         "search": search,
         "session": read_ssh_session(),
+        "ports": neighbors.list_nic_ports(node),
+        "neighbors": neighbors.list_neighbors(node, nics),
     }

@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""The result of network_ways: which programs configure a node's interfaces, and its routes to other networks."""
+"""The result of network_ways: a node's interfaces with the programs that configure them, its routes and neighbors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,32 @@ class Default(TypedDict):
     dynamic: bool
 
 
+class NicPort(TypedDict):
+    """A NIC. ``stacked``: it belongs to a bond or bridge, or carries a VLAN.
+
+    ``chip``: the RDMA chip's ``sys_image_guid``, or empty. ``port``: its physical port (``p0``), or empty. NICs with
+    the same chip and port share a cable.
+    """
+
+    nic: str
+    stacked: bool
+    chip: str
+    port: str
+
+
+class NicNeighbor(TypedDict):
+    """A hardware address that answered on a NIC."""
+
+    nic: str
+    mac: str
+
+
 class Ways(TypedDict):
     """``owners``: interface -> NetworkManager, netplan, networkd, ifupdown, or empty.
 
     ``leased``: interfaces with DHCP.
+
+    ``neighbors``: of NICs without a default route.
 
     ``session``: the words of this session's SSH_CONNECTION (client, port, server, port), empty without ssh.
     """
@@ -33,3 +55,5 @@ class Ways(TypedDict):
     dns: list[str]
     search: list[str]
     session: list[str]
+    ports: list[NicPort]
+    neighbors: list[NicNeighbor]

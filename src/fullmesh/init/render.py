@@ -14,6 +14,7 @@ import yaml
 
 from fullmesh.init.machines import Machine
 from fullmesh.init.propose import USUAL_MTU, NetworkAttachment, NetworkProposal
+from fullmesh.init.rails_proposal import RailsProposal
 from fullmesh.printed import clean_and_shorten
 
 HEAD = """\
@@ -70,8 +71,35 @@ def render_host(name: str, variables: Mapping[str, Any], seat: NetworkAttachment
     return textwrap.indent(text, "    ")
 
 
+def render_rails(rails: RailsProposal) -> str:
+    """Return the lines of the rails: variables if they are certain, comments otherwise."""
+    title = (
+        "Rails (docs/rails.md):"
+        if rails.certain
+        else "init is not sure about rails (docs/rails.md):"
+    )
+    lines = [f"# {title}", *(f"# * {clean_and_shorten(reason)}" for reason in rails.reasons)]
+    if rails.rails and not rails.certain:
+        lines.append("# A draft for you to check:")
+    text = "".join(f"{line}\n" for line in lines)
+    if rails.rails:
+        entries = yaml.safe_dump(
+            {"fullmesh_rails": list(rails.rails)},
+            sort_keys=False,
+            allow_unicode=True,
+            width=float("inf"),
+            default_flow_style=None,
+        )
+        text += entries if rails.certain else textwrap.indent(entries, "# ")
+    text = textwrap.indent(text, "    ")
+    return f"  vars:\n{text}" if rails.certain else text
+
+
 def render_hosts_file(
-    machines: Sequence[Machine], proposal: NetworkProposal, common_user: str
+    machines: Sequence[Machine],
+    proposal: NetworkProposal,
+    common_user: str,
+    rails: RailsProposal | None = None,
 ) -> str:
     """Render hosts.yml."""
     lines = [
@@ -82,7 +110,7 @@ def render_hosts_file(
     for machine in machines:
         seat = proposal.seats[machine.name]
         found += render_host(machine.name, build_host_variables(machine, seat, common_user), seat)
-    return found
+    return found + render_rails(rails) if rails else found
 
 
 def render_settings_file(template: str, user: str, *, keep_network: bool) -> str:

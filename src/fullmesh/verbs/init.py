@@ -21,8 +21,10 @@ if TYPE_CHECKING:  # slow to import, and other verbs do not need it
     from fullmesh.init.look import MachineSurvey
     from fullmesh.init.machines import Machine
     from fullmesh.init.propose import NetworkProposal
+    from fullmesh.init.rails_proposal import RailsProposal
 
 OK, USAGE = 0, 2
+YES = ("y", "yes")
 DEFAULT_OUT = options.OWN_INVENTORY
 TEMPLATE = ROOT / "inventory/prod/group_vars/all.yml"
 SSH_CONFIG = Path("~/.ssh/config")
@@ -151,6 +153,41 @@ def choose_network(heard: MachineSurvey, wanted: str, *, ask: bool) -> NetworkPr
     )
 
 
+def choose_rails(
+    args: argparse.Namespace,
+    found: Sequence[Machine],
+    heard: MachineSurvey,
+    proposal: NetworkProposal,
+    *,
+    ask: bool,
+) -> tuple[str, RailsProposal | None]:
+    """Return the text of hosts.yml, and its rails. Rails that the plan refuses become a comment.
+
+    Raises:
+        RefusedError: Fullmesh would refuse the inventory without rails too.
+    """
+    from fullmesh.init import rails_proposal, render  # noqa: PLC0415 (only here)
+
+    settings = {"static_ip_manage": not args.keep_network}
+    chosen = rails_proposal.propose_rails(heard.answers, proposal, keep_network=args.keep_network)
+    if chosen is not None and chosen.certain:
+        try:
+            text = render.render_hosts_file(found, proposal, args.user, chosen)
+            check_inventory_text(text, settings)
+        except InvalidInputError as error:
+            chosen = rails_proposal.doubt_rails(chosen, [str(fault) for fault in error.faults])
+    if chosen is not None and not args.json:
+        title = "Rails" if chosen.certain else "Rails, as a comment since init is not certain"
+        print_text("\n".join(["", f"{title}:", *(f"  {reason}" for reason in chosen.reasons)]))
+    if chosen is not None and chosen.certain:
+        question = f"Write {len(chosen.rails)} entries of fullmesh_rails? y or n"
+        if ask_question(question, "y", ask=ask).lower() not in YES:
+            chosen = None
+    text = render.render_hosts_file(found, proposal, args.user, chosen)
+    check_inventory_text(text, settings)
+    return text, chosen
+
+
 def render_machine_table(
     found: Sequence[Machine], heard: MachineSurvey, proposal: NetworkProposal
 ) -> list[str]:
@@ -171,7 +208,11 @@ def render_machine_table(
 
 
 def render_inventory_document(
-    out: Path, found: Sequence[Machine], heard: MachineSurvey, proposal: NetworkProposal
+    out: Path,
+    found: Sequence[Machine],
+    heard: MachineSurvey,
+    proposal: NetworkProposal,
+    rails: RailsProposal | None,
 ) -> str:
     """Describe the new inventory for programs."""
     nodes = [
@@ -187,9 +228,13 @@ def render_inventory_document(
     ]
     network = {"network": str(proposal.network), "reasons": proposal.reasons()}
     remarks = [str(one) for one in heard.remarks]
-    return json.dumps(
-        clean_values({"inventory": str(out), **network, "nodes": nodes, "notes": remarks}), indent=2
+    shown = (
+        {"rails": rails.rails, "rails_certain": rails.certain, "rails_reasons": rails.reasons}
+        if rails
+        else {}
     )
+    document = {"inventory": str(out), **network, "nodes": nodes, "notes": remarks, **shown}
+    return json.dumps(clean_values(document), indent=2)
 
 
 def align_machine_rows(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -220,8 +265,9 @@ def check_inventory_text(text: str, more: Mapping[str, object]) -> None:
 
     from fullmesh.model import plan  # noqa: PLC0415 (only here)
 
-    hosts = yaml.safe_load(text)["torch_nodes"]["hosts"]
-    plan.derive_plan({name: {**more, **own} for name, own in hosts.items()})
+    group = yaml.safe_load(text)["torch_nodes"]
+    common = {**more, **group.get("vars", {})}
+    plan.derive_plan({name: {**common, **own} for name, own in group["hosts"].items()})
 
 
 def print_fault(fault: Fault) -> None:
@@ -283,14 +329,10 @@ def create_inventory(args: argparse.Namespace) -> int:
         reasons = (f"  {one}" for one in proposal.reasons())
         table = ["", *render_machine_table(found, heard, proposal), ""]
         print_text("\n".join([*table, f"Cluster network {proposal.network}:", *reasons]))
-    text = render.render_hosts_file(found, proposal, args.user)
-    check_inventory_text(text, {"static_ip_manage": not args.keep_network})
+    text, rails = choose_rails(args, found, heard, proposal, ask=ask)
     for remark in heard.remarks:
         print_fault(remark)
-    if ask_question(f"Write {shorten_typed_path(out)}? y or n", "y", ask=ask).lower() not in (
-        "y",
-        "yes",
-    ):
+    if ask_question(f"Write {shorten_typed_path(out)}? y or n", "y", ask=ask).lower() not in YES:
         return OK
     write_inventory(
         out,
@@ -301,7 +343,7 @@ def create_inventory(args: argparse.Namespace) -> int:
     )
     typed = shorten_typed_path(out)
     if args.json:
-        print_text(render_inventory_document(out, found, heard, proposal))
+        print_text(render_inventory_document(out, found, heard, proposal, rails))
         return OK
     print_text(f"\nwritten: {typed}/hosts.yml, {typed}/group_vars/all.yml\nnext:")
     for command, what in (

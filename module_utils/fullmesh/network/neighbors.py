@@ -1,0 +1,90 @@
+# Copyright (c) the Fullmesh contributors
+# SPDX-License-Identifier: MIT
+"""Find the ports behind a node's NICs, and the neighbors that answer on them. Standard library only.
+
+Two machines on one cable know each other's hardware addresses without any configuration: an echo request to all nodes
+(ff02::1, RFC 4291) makes each neighbor resolve the sender, and then both kernels list the other one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING
+
+from ..files import split_words
+from ..node_values import HARDWARE_ADDRESS, INTERFACE_NAME, MAC, WORD_OR_NONE
+from ..tools import ip
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..schema.first_look import NicNeighbor, NicPort
+    from .machine import NetworkNode
+
+ALL_NODES = "ff02::1"
+ECHO_REQUEST = 128  # ICMPv6, RFC 4443
+GREETINGS, ANSWER_SECONDS = 2, 0.5
+NICS_MOST, NEIGHBORS_MOST = 32, 512
+# One port of a NIC, in legacy mode as well as in switchdev mode: p0. Others are virtual functions (pf0vf1).
+PHYSICAL_PORT = re.compile(r"\Ap[0-9]{1,3}\Z")
+
+
+def list_nic_ports(node: NetworkNode) -> list[NicPort]:
+    """List the NICs with the chip and the port that they belong to."""
+    found: list[NicPort] = []
+    for name in sorted(node.links()):
+        if not INTERFACE_NAME.match(name):
+            continue
+        base = f"/sys/class/net/{name}"
+        chips = [
+            "".join(split_words(node.read(path)))
+            for path in node.listed(f"{base}/device/infiniband/*/sys_image_guid")
+        ]
+        port = "".join(split_words(node.read(f"{base}/phys_port_name")))
+        found.append(
+            {
+                "nic": name,
+                "stacked": bool(node.listed(f"{base}/upper_*")),
+                "chip": next((one for one in chips if HARDWARE_ADDRESS.match(one)), ""),
+                "port": port if PHYSICAL_PORT.match(port) and WORD_OR_NONE.match(port) else "",
+            }
+        )
+    return found
+
+
+def greet_neighbors(nics: Sequence[str]) -> None:
+    """Send echo requests to all nodes on the cables of the NICs. Wait for the answers.
+
+    Without root, the kernel allows it to the groups of net.ipv4.ping_group_range.
+    """
+    sockets = []
+    for nic in nics[:NICS_MOST]:
+        for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
+            with contextlib.suppress(OSError):
+                one = socket.socket(socket.AF_INET6, kind, socket.IPPROTO_ICMPV6)
+                sockets.append((one, socket.if_nametoindex(nic)))
+                break
+    for number in range(GREETINGS if sockets else 0):
+        for one, index in sockets:
+            with contextlib.suppress(OSError):  # a NIC without IPv6
+                packet = struct.pack("!BBHHH", ECHO_REQUEST, 0, 0, os.getpid() & 0xFFFF, number)
+                one.sendto(packet, (ALL_NODES, 0, 0, index))
+        time.sleep(ANSWER_SECONDS)
+    for one, _index in sockets:
+        one.close()
+
+
+def list_neighbors(node: NetworkNode, nics: Sequence[str]) -> list[NicNeighbor]:
+    """List the hardware addresses that the kernel knows on the NICs, each once."""
+    seen = {
+        (one["dev"], one["mac"].lower())
+        for one in ip.parse_neighbours(node.run(ip.build_neighbours_command())[1])
+        if one["dev"] in nics and MAC.match(one["mac"])
+    }
+    found: list[NicNeighbor] = [{"nic": nic, "mac": mac} for nic, mac in sorted(seen)]
+    return found[:NEIGHBORS_MOST]
