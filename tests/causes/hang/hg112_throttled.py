@@ -28,7 +28,7 @@ JOB_FAULTS = (
         breaks=f"cd {CPU}/fullmesh-hang; echo 200000 > cpu.cfs_period_us; echo 20000 > cpu.cfs_quota_us; "
         "echo $PID > cgroup.procs",
         undo=NO_GROUPS,
-        says=("0.1 processors", "held back"),
+        says=("0.1 CPUs", "held back"),
         record=True,
     ),
 )

@@ -36,7 +36,7 @@ JOB_FAULTS = (
         prepares=GROUPS,
         breaks=f"cd {MEMORY}/fullmesh-hang; echo $PID > cgroup.procs; echo 300M > memory.limit_in_bytes",
         undo=NO_GROUPS,
-        says=("no memory left", "Killed process"),
+        says=("memory ran out", "Killed process"),
         record=True,
     ),
 )
