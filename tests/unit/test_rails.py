@@ -571,24 +571,88 @@ def test_no_gid_is_pinned() -> None:
 
 # --- the page -------------------------------------------------------------------------------------
 
-EXAMPLES = [
-    yaml.safe_load(block)["torch_nodes"]
-    for block in re.findall(
-        r"```yaml\n(torch_nodes:.*?)```", (ROOT / "docs/rails.md").read_text(), re.DOTALL
+H100_NICS = [f"enp{bus}s0np0" for bus in (26, 60, 77, 94, 156, 188, 204, 220)]
+SPARK_NICS = ["enp1s0f0np0", "enp1s0f1np1", "enP2p1s0f0np0", "enP2p1s0f1np1"]
+# Section -> the existing NICs, and for the last node: its addresses on the rails, and NCCL's variables.
+PRESETS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
+    "Two DGX Sparks": (
+        SPARK_NICS[1::2],
+        ["192.168.100.11/24", "192.168.101.11/24"],
+        {"NCCL_IB_HCA": "=mlx5_1:1,mlx5_2:1", "NCCL_CROSS_NIC": "0"},
+    ),
+    "Ring of three nodes": (
+        SPARK_NICS,
+        ["10.20.0.10/30", "10.20.0.14/30", "10.20.0.17/30", "10.20.0.21/30"],
+        {
+            "NCCL_IB_HCA": "=mlx5_1:1,mlx5_2:1,mlx5_3:1,mlx5_4:1",
+            "NCCL_CROSS_NIC": "1",
+            "NCCL_IB_MERGE_NICS": "0",
+            "NCCL_IB_SUBNET_AWARE_ROUTING": "1",
+        },
+    ),
+    "Ring of four nodes": (
+        SPARK_NICS[:2],
+        ["10.20.0.10/30", "10.20.0.13/30"],
+        {
+            "NCCL_IB_HCA": "=mlx5_1:1,mlx5_2:1",
+            "NCCL_CROSS_NIC": "1",
+            "NCCL_IB_MERGE_NICS": "0",
+            "NCCL_IB_SUBNET_AWARE_ROUTING": "1",
+            "NCCL_ALGO": "Ring",
+        },
+    ),
+    "Two rails at one switch": (
+        ["ens1np0", "ens2np0"],
+        ["10.10.0.12/24", "10.10.1.12/24"],
+        {"NCCL_IB_HCA": "=mlx5_1:1,mlx5_2:1", "NCCL_CROSS_NIC": "0"},
+    ),
+    "Two rails in one network": (
+        ["ens1np0", "ens2np0"],
+        ["10.10.0.12/24", "10.10.0.22/24"],
+        {"NCCL_IB_HCA": "=mlx5_1:1,mlx5_2:1"},
+    ),
+    "A rack of nodes with eight rails": (
+        H100_NICS,
+        [f"10.10.{at}.14/24" for at in range(8)],
+        {
+            "NCCL_IB_HCA": "=" + ",".join(f"mlx5_{at}:1" for at in range(1, 9)),
+            "NCCL_CROSS_NIC": "0",
+        },
+    ),
+}
+EXAMPLES = {
+    section: yaml.safe_load(block)["torch_nodes"]
+    for section, block in re.findall(
+        r"^## ([^\n]+)\n(?:(?!^## ).)*?```yaml\n(torch_nodes:.*?)```",
+        (ROOT / "docs/rails.md").read_text(),
+        re.DOTALL | re.MULTILINE,
     )
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("group", "count", "cables"),
-    list(zip(EXAMPLES, (2, 6, 4, 2, 8), (False, True, True, False, False), strict=True)),
-)
-def test_an_inventory_of_the_page(group: dict[str, Any], count: int, cables: bool) -> None:
+def test_each_inventory_of_the_page_is_a_preset() -> None:
+    assert EXAMPLES.keys() == PRESETS.keys()
+
+
+@pytest.mark.parametrize("section", PRESETS)
+def test_a_preset_derives_addresses_environment_and_openings(section: str) -> None:
+    group, (nics, addresses, variables) = EXAMPLES[section], PRESETS[section]
     made = plan.derive_plan(
-        {name: {**group["vars"], **own} for name, own in group["hosts"].items()}
+        {name: {**group.get("vars", {}), **own} for name, own in group["hosts"].items()}
     )
-    assert [one["cable"] for one in made["rails"]] == [cables] * count
-    for name in group["hosts"]:
-        links = [one for one in made["nodes"][name]["links"] if one.get("rail")]
-        assert {one["mtu"] for one in links} == {9000}
-        assert len(links) == len(rails.list_rail_peers(made["rails"], name))
+    last = list(group["hosts"])[-1]
+    primary = made["nodes"][last]["links"][0]["addresses"][0]
+    seen = [interface("eno1", addresses=[primary]), *(interface(name) for name in nics)]
+    node = resolve_node_interfaces(made, last, seen)
+    links = [one for one in node["links"] if one.get("rail")]
+    assert [one["addresses"][0] for one in links] == addresses
+    assert {one["interface"] for one in links} == set(nics)
+    assert {one["mtu"] for one in links} == {9000}
+    ports = [port(f"mlx5_{at}", one["name"]) for at, one in enumerate(seen)]
+    facts_seen = facts(interfaces=seen, hcas=[one["device"] for one in ports], rdma=ports)
+    env = cluster_env.build_environment(made, node, facts_seen)
+    prefixes = ("NCCL_IB_", "NCCL_CROSS", "NCCL_ALGO")
+    assert {key: env[key] for key in env if key.startswith(prefixes)} == variables
+    assert env["NCCL_SOCKET_IFNAME"] == f"={node['interface']}"
+    assert made["open_ports"][-1] == "4791/udp"
+    assert {one.partition("/")[0] for one in addresses} <= {*made["peers"]}
