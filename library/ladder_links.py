@@ -48,6 +48,10 @@ options:
     type: list
     elements: dict
     default: []
+  rdma_seconds:
+    description: Seconds after the start of the call at which O(rdma) ends. Later pairs are reported as not tried.
+    type: float
+    default: 20.0
   at_once:
     description: Maximum of simultaneous connections in progress for O(sweep).
     type: int

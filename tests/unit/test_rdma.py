@@ -6,6 +6,7 @@ The machines with soft-RoCE (tests/rdma) show the same with a real library, kern
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import errno
 import os
@@ -21,14 +22,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import records
 from ansible.module_utils.fullmesh.probe import listeners, rdma, verbs
 from ansible.module_utils.fullmesh.probe.listeners import ListenerServer
 from ansible.module_utils.fullmesh.probe.verbs import VerbsError
 from ansible.module_utils.fullmesh.survey import job
-from causes.rdma import make_port
+from causes.rdma import make_gid, make_port, make_try, tried
+from records import EL1 as EL
+from records import UBUNTU1 as UB
 
 from fullmesh.settings import ROOT
-from fullmesh.verify import rdma_pairs
+from fullmesh.verify import rdma_pairs, rdma_tries
 
 TOKEN = "0f" * 16
 GID = "0000:0000:0000:0000:0000:ffff:0a51:000b"
@@ -183,10 +187,10 @@ def make_target(port: int, device: str = "good", peer_device: str = "good", **mo
     return {**base, **ends, **peer, "peer_device": peer_device, **more}
 
 
-def run_tries(*targets: Any, token: str = TOKEN) -> list[Any]:
+def run_tries(*targets: Any, token: str = TOKEN, seconds: float = 60.0) -> list[Any]:
     """The outcome of tries, in their order."""
     me: Any = {"node": "a", "address": "127.0.0.1", "token": token, "payload": 0}
-    found = rdma.try_pairs(list(targets), me)
+    found = rdma.try_pairs(list(targets), me, time.monotonic() + seconds)
     return sorted(found, key=lambda one: (one["spare"], one["device"], one["peer_device"]))
 
 
@@ -268,6 +272,31 @@ def test_spare_pairs_are_tried_only_for_devices_that_reach_nothing(peer: int) ->
         ("lost@0", False),
         ("lost@0", True),
     ]
+
+
+def test_the_time_grows_with_the_tries_up_to_the_limit(
+    peer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three rounds of tries whose device hangs. Each round takes 1.2 s."""
+    monkeypatch.setattr(rdma, "SECONDS", 1.0)
+    monkeypatch.setattr(rdma, "LEAST", 1.5)
+    targets = [make_target(peer, "hang@0", f"good{at}") for at in range(3 * rdma.AT_ONCE)]
+    monkeypatch.setattr(rdma, "PATIENCE", 0.2)
+    steps = [said["own"]["step"] for said in run_tries(*targets)]
+    assert steps == ["hung"] * len(targets)
+    steps = [said["own"]["step"] for said in run_tries(*targets, seconds=1.6)]
+    assert sorted(set(steps)) == ["hung", "not_tried"]
+    assert steps.count("hung") == rdma.AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "seconds"), [(1, 99, 16), (8, 99, 17), (64, 200, 129), (64, 40, 40)]
+)
+def test_the_time_for_all_tries(
+    count: int, limit: float, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    assert rdma.compute_end(count, 1000.0 + limit) == 1000.0 + seconds
 
 
 def test_pairs_without_time_are_reported(peer: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -466,6 +495,44 @@ def test_only_ports_that_nccl_uses_are_tried() -> None:
 def test_a_peer_without_a_listener_does_not_end_the_tries_of_others() -> None:
     surveys = {name: make_survey(1, host=host) for name, host in (("a", 11), ("b", 12), ("c", 13))}
     assert choose("b", **surveys)["a"] == ["c rxe1-rxe1"]
+
+
+UNTRIED = tried((UB, make_try(UB, 1, own={"step": "not_tried", "count": 0}, peer={"count": 0})))
+
+
+def test_a_diagnosis_names_pairs_that_were_not_tried() -> None:
+    world = records.world("healthy")
+    UNTRIED(world)
+    said = records.diagnosed(world)
+    rows = [one for one in said["not_looked_at"] if one["what"] == "RDMA transfers"]
+    assert [one["node"] for one in rows] == [UB]
+    assert "1 pair not tried (ubuntu1 (rxe1) -> el1 (rxe1)): no time was left" in rows[0]["why"]
+    assert [one for one in said["findings"] if one["code"].startswith("VC-22")] == []
+
+
+def test_a_verification_notes_pairs_that_were_not_tried() -> None:
+    seen = records.cluster()
+    world: Any = {"nodes": seen.nodes}
+    UNTRIED(world)
+    said = records.verified(seen)
+    (check,) = [one for one in said["rungs"] if one["id"] == "L2"]
+    (note,) = [one for one in check["details"]["notes"] if "RDMA" in one]
+    assert note.startswith("RDMA of ubuntu1: 1 pair not tried")
+    (row,) = [one for one in said["links"] if one["from"] == UB]
+    assert [one["step"] for one in row["rdma"]] == ["not_tried", ""]
+
+
+def test_nodes_beyond_the_first_pairs_are_named() -> None:
+    seen = records.cluster()
+    for name, host in (("c", 13), ("d", 14)):
+        seen.plan["nodes"][name] = {**seen.plan["nodes"][UB], "name": name}
+        seen.nodes[name] = copy.deepcopy(seen.nodes[UB])
+        seen.nodes[name]["links"]["rdma"] = {
+            "pairs": [make_try(UB, 1, node=EL, gid=make_gid(1, host))],
+            "counters": {},
+        }
+    found = dict(rdma_tries.describe_untried_rdma(seen))
+    assert found["c"].startswith("no pair tried with d: each node tries 64 pairs")
 
 
 def test_each_node_tries_64_pairs_of_its_next_neighbours() -> None:

@@ -48,8 +48,8 @@ SMALL, LARGE = 64, 1 << 20
 SIZES = (SMALL,) * RDMA_SMALL_COUNT + (LARGE,) * RDMA_LARGE_COUNT
 SILENT_SECONDS = 6.0  # for one message; the device reports a path that drops packets after 2 s
 OUTCOME_SECONDS = 2.0  # to exchange the outcomes
-SECONDS = 16.0  # for all tries of a node: `diagnose` waits 24 s for the answer, and other probes run before
-LEAST = 8.0  # a try that would have less time is not made
+SECONDS = 16.0  # for one try at each end, and the least for all tries of a node
+LEAST = 8.0  # a try that would have less time is not made, because one on a path that drops packets takes so long
 PATIENCE = 1.0  # after that, the kernel ends the process of a try, and after twice that, nobody waits for it
 AT_ONCE = 4
 SERVED_MOST = 16
@@ -475,13 +475,19 @@ def is_unreached(result: RdmaResult) -> bool:
     return bool(steps & UNREACHED) and not result["own"]["count"] + result["peer"]["count"]
 
 
-def try_pairs(targets: list[RdmaTarget], me: ProbeOrigin) -> list[RdmaResult]:
-    """Try all pairs, then the spare ones of devices that did not reach their peer."""
-    ends = time.monotonic() + SECONDS
-    found = try_targets([one for one in targets if not one["spare"]], me, ends)
+def compute_end(count: int, limit: float) -> float:
+    """Return the time at which *count* tries end if all of them fail, but not after *limit*."""
+    rounds = (count + AT_ONCE - 1) // AT_ONCE
+    return min(limit, time.monotonic() + max(SECONDS, rounds * LEAST + PATIENCE))
+
+
+def try_pairs(targets: list[RdmaTarget], me: ProbeOrigin, limit: float) -> list[RdmaResult]:
+    """Try all pairs, then the spare ones of devices that did not reach their peer. Stop at *limit*."""
+    first = [one for one in targets if not one["spare"]]
+    found = try_targets(first, me, compute_end(len(first), limit))
     lost = {(one["node"], one["device"]) for one in found if is_unreached(one)}
     spare = [one for one in targets if one["spare"] and (one["node"], one["device"]) in lost]
-    return found + try_targets(spare, me, ends)
+    return found + try_targets(spare, me, compute_end(len(spare), limit))
 
 
 def try_targets(targets: list[RdmaTarget], me: ProbeOrigin, ends: float) -> list[RdmaResult]:
@@ -495,8 +501,9 @@ def try_targets(targets: list[RdmaTarget], me: ProbeOrigin, ends: float) -> list
             if time.monotonic() > ends - LEAST:
                 found.append(describe_untried(target, "not_tried"))
                 continue
+            latest = min(ends, time.monotonic() + SECONDS)
             try:
-                child, reading = run_apart(partial(try_target, target, me, ends), ends)
+                child, reading = run_apart(partial(try_target, target, me, latest), latest)
             except OSError as error:
                 found.append(describe_untried(target, "fork", verbs.name_errno(error.errno or 0)))
                 continue
@@ -529,10 +536,10 @@ def read_counters(targets: list[RdmaTarget]) -> dict[str, int]:
     return found
 
 
-def probe_rdma(targets: list[RdmaTarget], me: ProbeOrigin) -> RdmaProbe:
-    """Try the pairs, and return which error counters grew meanwhile."""
+def probe_rdma(targets: list[RdmaTarget], me: ProbeOrigin, limit: float) -> RdmaProbe:
+    """Try the pairs until *limit*, and return which error counters grew meanwhile."""
     before = read_counters(targets)
-    pairs = try_pairs(targets, me)
+    pairs = try_pairs(targets, me, limit - 2 * PATIENCE)
     grown = {name: now - before.get(name, now) for name, now in read_counters(targets).items()}
     return {"pairs": pairs, "counters": {name: n for name, n in grown.items() if n > 0}}
 

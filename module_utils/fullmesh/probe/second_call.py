@@ -75,7 +75,7 @@ def connect_to_peers(**want: Any) -> LadderLinksResult:
     if want["rdma"]:
         from .rdma import probe_rdma  # noqa: PLC0415 (few nodes have RDMA)
 
-        said["rdma"] = probe_rdma(want["rdma"], me)
+        said["rdma"] = probe_rdma(want["rdma"], me, begun + want["rdma_seconds"])
     said["seconds"] = round(time.monotonic() - begun, 3)
     size = min(want["bandwidth"], PAYLOAD_LIMIT)
     if size:

@@ -43,6 +43,7 @@ LADDER_LINKS: Arguments = {
     "targets": {"type": "list", "elements": "dict", "default": []},
     "sweep": {"type": "list", "elements": "dict", "default": []},
     "rdma": {"type": "list", "elements": "dict", "default": []},
+    "rdma_seconds": {"type": "float", "default": 20.0},
     "at_once": {"type": "int", "default": 16},
     "budget": {"type": "float", "default": 60.0},
     "master": {"type": "str", "default": ""},

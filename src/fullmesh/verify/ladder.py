@@ -230,6 +230,7 @@ def judge_link_check(
             *pairs.describe_untested_guards(seen, why_not_outside),
             *mesh.describe_coverage(seen),
             *probe_wants.describe_untried_ports(seen.plan),
+            *(f"RDMA of {node}: {why}" for node, why in rdma_tries.describe_untried_rdma(seen)),
         ],
         "outsider": [
             {"node": r["node"], "port": r["port"], "verdict": r["verdict"]}

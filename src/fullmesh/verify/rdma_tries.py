@@ -13,6 +13,7 @@ from fullmesh.observed.ladder import (
 )
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.result.types import Severity
+from fullmesh.verify import rdma_pairs
 from fullmesh.verify.cards import has_gpus
 from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.rdma_pairs import ETHERNET, choose_gid, gid_to_address, list_job_ports
@@ -20,7 +21,7 @@ from fullmesh.verify.rdma_pairs import ETHERNET, choose_gid, gid_to_address, lis
 # Steps that say nothing about RDMA -> the reason.
 UNTRIED = {
     "exchange": "both ends could not agree over TCP",
-    "not_tried": "no time was left",
+    "not_tried": "no time was left. diagnose --deadline 180 gives more",
     "busy": "the peer tried too many pairs at the same time",
     "fork": "no process could be started",
 }
@@ -366,9 +367,25 @@ def find_grown_counters(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def describe_untried_rdma(seen: ClusterObservations) -> list[tuple[str, str]]:
-    """List nodes and reasons of pairs that were not tried."""
-    return [
-        (one.source, f"{one.way}: {one.untried}")
-        for one in list_rdma_tries(seen)
-        if one.untried and not one.said["spare"]
+    """List nodes with the pairs that they did not try, and the reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    tried: dict[str, set[str]] = {}
+    for one in list_rdma_tries(seen):
+        tried.setdefault(one.source, set()).add(one.target)
+        if one.untried and not one.said["spare"]:
+            groups.setdefault((one.source, one.untried), []).append(one.way)
+    found = [
+        (node, f"{count_pairs(len(ways))} not tried ({join_names(ways[:3])}): {why}")
+        for (node, why), ways in groups.items()
     ]
+    for node, peers in tried.items():
+        left = [name for name in tried if name != node and name not in peers]
+        if left:
+            why = f"each node tries {rdma_pairs.MOST} pairs of devices at most"
+            found.append((node, f"no pair tried with {join_names(left)}: {why}"))
+    return found
+
+
+def count_pairs(count: int) -> str:
+    """Return a number of pairs as words."""
+    return "1 pair" if count == 1 else f"{count} pairs"
