@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from fullmesh.observed.hang import NodeHang, Rank, RecorderEntry
 
 MARK = "\x1efullmesh-hang "  # before an answer for the controller
+CLOCK = "\x1efullmesh-clock "  # before this node's time, which the controller compares with its own
+STAMPS, STAMP_PAUSE = 3, 0.02
 NONE, OK = 1, 0
 SECOND = 1_000_000_000  # nanoseconds
 STATES = {
@@ -84,6 +86,15 @@ def pack_answer(found: NodeHang) -> str:
     return MARK + base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
+def print_answer(host: str, job: str) -> None:
+    """Print an answer for the controller, and this node's time, more than once since a line may arrive late."""
+    sys.stdout.write(pack_answer(hang_look.read_node_ranks(host, job)) + "\n")
+    for _ in range(STAMPS):
+        sys.stdout.write(f"{CLOCK}{time.time_ns()}\n")
+        sys.stdout.flush()
+        time.sleep(STAMP_PAUSE)
+
+
 def main(argv: list[str]) -> int:
     """Query the ranks and print their state."""
     parser = argparse.ArgumentParser(prog="fullmesh-hang", description=__doc__)
@@ -95,13 +106,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--name", default=os.uname()[1], help=argparse.SUPPRESS)
     parser.add_argument("--again", type=float, action="append", default=[], help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
-    found = hang_look.read_node_ranks(args.name, args.job)
     if args.packed:
-        sys.stdout.write(pack_answer(found) + "\n")
+        print_answer(args.name, args.job)
         for seconds in args.again:
             time.sleep(seconds)
-            sys.stdout.write(pack_answer(hang_look.read_node_ranks(args.name, args.job)) + "\n")
+            print_answer(args.name, args.job)
         return OK
+    found = hang_look.read_node_ranks(args.name, args.job)
     if args.json:
         sys.stdout.write(json.dumps(found, indent=1) + "\n")
         return OK

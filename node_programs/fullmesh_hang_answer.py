@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from fullmesh.observed.hang import (
         Frame,
+        GroupArrivals,
         PythonThread,
         RankGroup,
         RecorderEntry,
@@ -32,6 +33,10 @@ NAME = "\0fullmesh-hang-"
 ANSWER_SECONDS = 2.0
 NEWEST = 8  # entries of a group, next to all that have not ended
 MOST = 40  # of those
+ARRIVALS = 256  # of a group: times at which the rank entered a collective
+ARRIVAL_GROUPS = 8  # those that were used last
+# One rank gives or takes the data, so the others need not wait for each other.
+ROOTED = ("broadcast", "broadcast_oop", "reduce", "reduce_oop", "gather", "scatter", "send", "recv")
 MOST_RECORDS = 2  # torch has one for NCCL and one for Gloo
 LONGEST = 8 << 20  # bytes of an answer: 2,000 entries are about 1.5 MB
 MOST_VALUES = 500_000  # of an answer: 2,000 entries have about 60,000
@@ -45,7 +50,8 @@ class RankAnswer(TypedDict):
     """The header of an answer.
 
     Without a process group, ``rank`` is -1, ``world`` is 0 and ``why`` has the reason.
-    ``torch`` is its version, "" if unknown.
+    ``torch`` is its version, "" if unknown. ``full_collections`` counts Python's garbage collections of all objects,
+    -1 if unknown.
     """
 
     rank: int
@@ -55,6 +61,7 @@ class RankAnswer(TypedDict):
     raised: UncaughtException | None
     why: str
     torch: str
+    full_collections: int
 
 
 NOTHING: RankAnswer = {
@@ -65,6 +72,7 @@ NOTHING: RankAnswer = {
     "raised": None,
     "why": "",
     "torch": "",
+    "full_collections": -1,
 }
 
 
@@ -237,6 +245,9 @@ def read_header(data: bytes) -> RankAnswer:
         "why": take_text(raw.get("why"), "its reason"),
         # a job that was started with an older hook does not have it
         "torch": take_text(raw.get("torch", ""), "torch's version"),
+        "full_collections": take_number(
+            raw.get("full_collections", -1), "its garbage collections", -1
+        ),
     }
 
 
@@ -305,6 +316,32 @@ def choose_entries(entries: list[RecorderEntry]) -> list[RecorderEntry]:
     return [kept[record] for record in sorted(kept)]
 
 
+def list_arrivals(entries: list[RecorderEntry]) -> list[GroupArrivals]:
+    """Return when the rank entered the newest collectives of its groups, for those in which all ranks wait for all."""
+    found: dict[tuple[str, str], list[RecorderEntry]] = {}
+    for one in reversed(entries):
+        backend, _, kind = one["kind"].rpartition(":")
+        if one["p2p"] or kind.lstrip("_").split(" ")[0] in ROOTED:
+            continue
+        if (one["group"], backend) not in found and len(found) == ARRIVAL_GROUPS:
+            continue
+        found.setdefault((one["group"], backend), []).append(one)
+    return [make_arrivals(group, backend, ones) for (group, backend), ones in found.items()]
+
+
+def make_arrivals(group: str, backend: str, entries: list[RecorderEntry]) -> GroupArrivals:
+    """Return the times of a group's newest entries, in few bytes."""
+    newest = entries[:ARRIVALS]
+    times = [one["created_ns"] // 1000 for one in newest]
+    return {
+        "group": group,
+        "backend": backend,
+        "numbers": [one["number"] for one in newest],
+        "created_us": times[0],
+        "gaps_us": [later - before for later, before in zip(times, times[1:])],
+    }
+
+
 def read_entries(raw: bytes) -> list[RecorderEntry]:
     """Return the entries of one record, in the order in which the rank entered them.
 
@@ -316,8 +353,8 @@ def read_entries(raw: bytes) -> list[RecorderEntry]:
     return sorted(map(read_entry, entries), key=lambda one: one["record"])
 
 
-def read_records(raw: bytes) -> list[RecorderEntry]:
-    """Parse torch's records, one per line, and choose entries.
+def read_records(raw: bytes) -> tuple[list[RecorderEntry], list[GroupArrivals]]:
+    """Parse torch's records, one per line. Return some entries, and the times of more.
 
     Their numbers follow the order in which the rank entered them, whatever the backend.
 
@@ -332,7 +369,7 @@ def read_records(raw: bytes) -> list[RecorderEntry]:
     take_number(lost, "the number of its first entry", 0, LARGEST - len(entries))
     for number, one in enumerate(entries, lost):
         one["record"] = number
-    return choose_entries(entries)
+    return choose_entries(entries), list_arrivals(entries)
 
 
 def dump_stacks(pid: int) -> list[PythonThread]:

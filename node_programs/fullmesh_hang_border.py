@@ -285,5 +285,6 @@ def limit_to_share(ranks: Iterable[Rank], share: int) -> None:
         share -= len(json.dumps(one))
         if share < 0:
             one.update({"groups": [], "entries": [], "threads": [], "raised": None})
+            one.pop("arrivals", None)
             text = "the records of its account are larger than its share of the answer"
             one["missing"] = [{"what": "recorder", "why": text}]

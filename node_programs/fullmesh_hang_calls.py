@@ -103,6 +103,12 @@ def read_cpu_seconds(pid: int) -> tuple[float, float]:
     return found[0], found[1]
 
 
+def read_queued_seconds(pid: int) -> float:
+    """Return how long a process's main thread was ready and got no CPU, -1 if unknown (sched-stats in the kernel)."""
+    words = watch_look.read_proc_bytes(f"/proc/{pid}/task/{pid}/schedstat").split()
+    return int(words[1]) / 1e9 if len(words) > 1 else -1.0
+
+
 def read_memory(pid: int, address: int, size: int) -> bytes:
     """Return some bytes of a process's memory, or b"" if this account may not read them."""
     if not address or not 0 < size <= MOST_MEMORY:

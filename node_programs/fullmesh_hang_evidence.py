@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         CgroupLimits,
         KernelLine,
         Launcher,
+        NodeCpu,
         RankConnection,
         RankGpu,
         RankPaging,
@@ -43,7 +44,7 @@ QUEUES = struct.Struct("=IIII")  # rqueue, wqueue, uid, inode
 ENDS_AT, QUEUES_AT, ATTRIBUTES_AT = 4, 56, 72
 ZERO_WINDOW = 4  # idiag_timer: the window probe is armed
 # struct tcp_info, linux/tcp.h
-RETRANSMITS_AT, SEGS_OUT_AT = 2, 136
+RETRANSMITS_AT, RESENT_AT, SEGS_OUT_AT = 2, 100, 136
 PAIR = 2
 PER_NODE = ("--nproc-per-node", "--nproc_per_node")
 NODE_RANK = ("--node-rank", "--node_rank")
@@ -61,8 +62,18 @@ SECOND = 1_000_000_000  # nanoseconds
 MAJFLT = 9  # of /proc/PID/stat, counted behind the name (proc(5), field 12)
 SMI_SECONDS = 3.0  # a hung driver does not answer
 CARDS = ("index", "uuid", "utilization.gpu", "power.draw")
+# the driver of a GPU that lacks one of these refuses the whole query
+SPEEDS = (
+    "clocks.sm",
+    "clocks.max.sm",
+    "clocks_throttle_reasons.active",
+    "pcie.link.width.current",
+    "pcie.link.width.max",
+)
 HOLDERS = ("pid", "gpu_uuid", "used_gpu_memory")
 MIB = 1 << 20
+THROTTLE_REASONS = re.compile(r"0x[0-9a-fA-F]{1,16}")
+STEAL, CPU_FIELDS = 7, 8  # of /proc/stat (proc(5)). Those behind are contained in others
 IP_SECONDS = 2.0
 DARK_SHOWN = 4
 
@@ -124,6 +135,7 @@ def parse_connection(family: int, raw: bytes) -> tuple[str, RankConnection]:
         "zero_window": raw[2] == ZERO_WINDOW,
         "segments_out": out,
         "segments_in": into,
+        "resent": struct.unpack_from("=I", info, RESENT_AT)[0],
     }
 
 
@@ -298,6 +310,13 @@ def read_paging(pid: int) -> RankPaging:
     }
 
 
+def read_node_cpu() -> NodeCpu:
+    """Return the node's CPU time since its start, and the part that its hypervisor gave to other machines."""
+    words = watch_look.read_proc_bytes("/proc/stat").split(b"\n", 1)[0].split()[1:]
+    ticks = [parse_decimal(word.decode("ascii", "replace")) or 0 for word in words[:CPU_FIELDS]]
+    return {"ticks": sum(ticks), "stolen": ticks[STEAL] if len(ticks) > STEAL else 0}
+
+
 # --- GPUs -------------------------------------------------------------------------------------------------
 
 
@@ -307,6 +326,11 @@ def parse_smi_number(text: str, unknown: int) -> int:
         return int(float(text))
     except ValueError:
         return unknown
+
+
+def parse_throttle_reasons(text: str) -> int:
+    """Parse the bits of nvidia-smi's reasons for reduced clocks (``0x0000000000000004``), 0 if unknown."""
+    return int(text, 16) if THROTTLE_REASONS.fullmatch(text) else 0
 
 
 def query_smi(query: str, names: tuple[str, ...]) -> list[list[str]]:
@@ -343,9 +367,14 @@ def read_process_gpus() -> dict[int, list[RankGpu]] | None:
     """
     if not shutil.which("nvidia-smi"):
         return None
-    cards = {row[1]: row for row in query_smi("gpu", CARDS)}
+    try:
+        rows = query_smi("gpu", CARDS + SPEEDS)
+    except OSError:
+        rows = query_smi("gpu", CARDS)
+    cards = {row[1]: row for row in rows}
     found: dict[int, list[RankGpu]] = {}
-    for pid, uuid, memory in query_smi("compute-apps", HOLDERS):
+    holders = query_smi("compute-apps", HOLDERS)
+    for pid, uuid, memory in holders:
         card = cards.get(uuid)
         number = parse_decimal(pid)
         if card is None or number is None:
@@ -357,6 +386,17 @@ def read_process_gpus() -> dict[int, list[RankGpu]] | None:
             "watts": parse_smi_number(card[3], -1),
             "memory": parse_smi_number(memory, 0) * MIB,
         }
+        numbers = [parse_decimal(row[0]) for row in holders if row[1] == uuid]
+        one["others"] = [other for other in numbers if other and other != number][:MOST]
+        if len(card) > len(CARDS):
+            clock, clock_most, reasons, lanes, lanes_most = card[len(CARDS) :]
+            one["clock"], one["clock_most"] = (
+                parse_smi_number(text, -1) for text in (clock, clock_most)
+            )
+            one["lanes"], one["lanes_most"] = (
+                parse_smi_number(text, -1) for text in (lanes, lanes_most)
+            )
+            one["slowed_by"] = parse_throttle_reasons(reasons)
         found.setdefault(number, []).append(one)
     return found
 

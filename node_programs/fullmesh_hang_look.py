@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from fullmesh.observed.hang import (
+        GroupArrivals,
         KernelLine,
         Launcher,
         MainThreadState,
@@ -79,6 +80,7 @@ def read_native_state(pid: int, waits: hang_wait.WaitFinder) -> MainThreadState:
         "forever": call.name == "futex" and call.args[3] == 0,
         "thread_cpu": thread,
         "process_cpu": process,
+        "queued": hang_calls.read_queued_seconds(pid),
     }
     if call.name in ON_FILES:
         found["fd"] = hang_calls.as_descriptor(call.args[0])
@@ -218,6 +220,7 @@ class NodeEvidence:
         self.connections: dict[str, RankConnection] = {}
         self.why = self.no_gpus = ""
         self.gpus: dict[int, list[RankGpu]] | None = None
+        self.cpu = hang_evidence.read_node_cpu()
         try:
             self.gpus = hang_evidence.read_process_gpus() if thorough else None
         except OSError as exc:
@@ -234,6 +237,7 @@ class NodeEvidence:
             rank["missing"].append({"what": "connections", "why": why})
         else:
             rank["connections"] = hang_evidence.select_connections(pid, self.connections)
+        rank["node_cpu"] = self.cpu
         rank["limits"] = hang_evidence.read_cgroup_limits(pid)
         rank["paging"] = hang_evidence.read_paging(pid)
         if self.no_gpus:
@@ -258,18 +262,26 @@ def explain_silence(pid: int, error: Exception) -> str:
     return f"its process does not answer: {hang_border.describe_read_error(error)}"
 
 
-def query_rank(
-    pid: int, share: hang_border.AnswerBudget | None
-) -> tuple[hang_answer.RankAnswer, list[RecorderEntry], list[MissingPart]]:
-    """Return a rank's own answer, and the reasons for missing parts."""
+class QueriedRank(NamedTuple):
+    """A rank's own answer, and the reasons for missing parts."""
+
+    header: hang_answer.RankAnswer
+    entries: list[RecorderEntry]
+    arrivals: list[GroupArrivals]
+    missing: list[MissingPart]
+
+
+def query_rank(pid: int, share: hang_border.AnswerBudget | None) -> QueriedRank:
+    """Query a rank."""
     header = hang_answer.NOTHING
     try:
         header, record = hang_answer.query_process(pid, share)
         if header["why"]:
-            return header, [], [{"what": "recorder", "why": header["why"]}]
-        return header, hang_answer.read_records(record), []
+            return QueriedRank(header, [], [], [{"what": "recorder", "why": header["why"]}])
+        return QueriedRank(header, *hang_answer.read_records(record), [])
     except (OSError, ValueError) as error:
-        return header, [], [{"what": "recorder", "why": explain_silence(pid, error)}]
+        why = explain_silence(pid, error)
+        return QueriedRank(header, [], [], [{"what": "recorder", "why": why}])
 
 
 def explain_empty_record(env: Mapping[str, str], version: str) -> str:
@@ -293,7 +305,7 @@ def read_rank_state(
 ) -> Rank:
     """Return one rank: its own answer, and the observed state."""
     rank, world = parse_rank(env)
-    header, entries, missing = query_rank(pid, share)
+    header, entries, arrivals, missing = query_rank(pid, share)
     why = "" if entries or missing else explain_empty_record(env, header["torch"])
     if why:
         missing.append({"what": "recorder", "why": why})
@@ -310,6 +322,8 @@ def read_rank_state(
         "process": "running" if seen["state"] not in ("", "Z", "X") else "gone",
         "groups": header["groups"],
         "entries": entries,
+        "arrivals": arrivals,
+        "full_collections": header["full_collections"],
         "threads": threads,
         "native": seen,
         "raised": header["raised"],

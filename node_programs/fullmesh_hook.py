@@ -65,6 +65,13 @@ def list_thread_stacks() -> list[PythonThread]:
     return [{"name": names.get(one, ""), "frames": read_stack(frames[one])} for one in order]
 
 
+def count_full_collections() -> int:
+    """Return how often Python's garbage collector has searched all objects."""
+    import gc  # noqa: PLC0415 (as above)
+
+    return int(gc.get_stats()[-1]["collections"])
+
+
 def list_process_groups(distributed: Any) -> list[RankGroup]:
     """Return the process groups that this rank created, even if it is not a member."""
     world = distributed._world
@@ -78,6 +85,7 @@ def collect_rank_state() -> tuple[dict[str, Any], bytes]:
     """Return the inside state: a header, and torch's own records as lines of JSON, or b""."""
     header: dict[str, Any] = {"rank": -1, "world": 0, "groups": [], "raised": raised, "why": ""}
     header["threads"] = list_thread_stacks()
+    header["full_collections"] = count_full_collections()
     distributed = sys.modules.get("torch.distributed.distributed_c10d")
     recorder = sys.modules.get("torch._C._distributed_c10d")
     if distributed is None or recorder is None:

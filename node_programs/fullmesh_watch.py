@@ -61,6 +61,7 @@ PASSED_ON = (
     signal.SIGUSR2,
 )
 MARK = "\x1efullmesh-watch "  # before an event for the controller
+MOST_PACKED = 1_000_000  # characters of an event that the controller takes
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
@@ -158,6 +159,7 @@ class JobWatch:
         if self.args.json:
             after = round(self.age(), 1)
             data: WatchEvent = {**(more or {}), "event": kind, "node": self.me, "after": after}
+            data["sent_ns"] = time.time_ns()
             sys.stderr.write(MARK + json.dumps(data) + "\n")
             sys.stderr.flush()
 
@@ -289,7 +291,7 @@ class JobWatch:
             self.args.stalled,
             lambda: watch_stall.read_process_ranks(watch_look.list_process_tree(root), self.me),
         )
-        tell = (self.tell_progress, self.tell_failure)
+        tell = (self.tell_progress, self.tell_failure, self.share_ranks)
         threading.Thread(target=self.follower.run, args=tell, daemon=True).start()
 
     def tell_progress(self, what: EventKind, seen: NodeHang) -> None:
@@ -304,6 +306,15 @@ class JobWatch:
         else:
             self.say("it goes on again")
             self.event(what)
+
+    def share_ranks(self, seen: NodeHang) -> None:
+        """Send the ranks to the controller, which compares those of all nodes, and the time more than once."""
+        packed = hang.pack_answer(seen) if self.args.json else ""
+        if 0 < len(packed) <= MOST_PACKED:
+            self.event("ranks", {"text": packed})
+            for _ in range(hang.STAMPS):
+                time.sleep(hang.STAMP_PAUSE)
+                self.event("clock")
 
     def tell_failure(self, why: str) -> None:
         """Report that the ranks could not be checked. The next check follows."""

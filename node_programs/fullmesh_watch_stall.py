@@ -29,6 +29,9 @@ HALF_MORE = 1.5
 YOUNG = 8  # things that a rank has entered while it still loads its model
 YOUNG_FACTOR = 5
 LEAST = 5.0  # seconds between two looks
+SHARE = (
+    30.0  # seconds between two answers for the controller, which compares the ranks of all nodes
+)
 PART = 4  # looks in the time that a stall has to last
 SHOWN = 4
 
@@ -140,9 +143,20 @@ class RankFollower:
         self.ended = False
         self.failed = False  # whether the last check failed, which was reported
 
-    def run(self, tell: Callable[[EventKind, NodeHang], None], fail: Callable[[str], None]) -> None:
-        """Report when the job hangs and when it continues, until it has ended. *fail*: called with the reason if a
-        check failed."""
+    def run(
+        self,
+        tell: Callable[[EventKind, NodeHang], None],
+        fail: Callable[[str], None],
+        share: Callable[[NodeHang], None] = lambda _: None,
+    ) -> None:
+        """Report when the job hangs and when it continues, until it has ended.
+
+        Args:
+            tell: called with the report.
+            fail: called with the reason if a check failed.
+            share: called with the ranks from time to time.
+        """
+        shared = time.monotonic()
         while not self.ended:
             time.sleep(self.progress.pause())
             try:
@@ -150,6 +164,9 @@ class RankFollower:
                 found = self.progress.judge(seen["ranks"])
                 if found and not self.ended:
                     tell(found, seen)
+                if time.monotonic() - shared >= SHARE and not self.ended:
+                    shared = time.monotonic()
+                    share(seen)
                 self.failed = False
             except Exception as error:  # a rank can answer anything, and the watch must continue
                 if not self.failed and not self.ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import slow_jobs
 from hang_jobs import DATA, JOBS, MAIN, late
 
 from fullmesh.settings import ROOT
@@ -150,4 +151,22 @@ HEALTHY_JOBS: tuple[JobFault, ...] = (
     JobFault("healthy", "two ranks", HEALTHY, "HG-162", (0, 1)),
     JobFault("healthy_four", "four ranks", HEALTHY, "HG-162", (0, 1, 2, 3), each=2),
     known_fault("long_step", "steps of 0.4 s", "HG-162", (0, 1)),
+    JobFault(
+        "healthy_varied",
+        "steps that vary on both ranks",
+        slow_jobs.JOBS["healthy_varied"].script,
+        "HG-162",
+        (0, 1),
+        settle=8.0,
+        words=("--looks", "4"),
+    ),
+    JobFault(
+        "healthy_pipeline",
+        "two stages that send to each other",
+        slow_jobs.JOBS["healthy_pipeline"].script,
+        "HG-162",
+        (0, 1),
+        settle=8.0,
+        words=("--looks", "4"),
+    ),
 )

@@ -1,6 +1,8 @@
 """A file system in user space with one file in it, to be stopped: what stands for a network's whose server is gone.
 
-    python3 stalled_files.py /mnt/data
+    python3 stalled_files.py /mnt/data [SECONDS]
+
+SECONDS is the time that a read takes (default 0).
 
 Mounts (root), serves until it is killed. It is stopped with SIGSTOP, and then whoever reads ``/mnt/data/batch`` waits
 in the kernel for an answer, as with sshfs, JuiceFS or GlusterFS. The kernel's protocol: linux/fuse.h, version 7.31. It
@@ -13,6 +15,7 @@ import ctypes
 import os
 import struct
 import sys
+import time
 
 LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE, FLUSH, INIT, OPENDIR, RELEASEDIR = (
     1,
@@ -77,6 +80,8 @@ def main():
         _, opcode, unique, node, *_ = HEADER.unpack_from(asked)
         if opcode == FORGET:
             continue
+        if opcode == READ and len(sys.argv) > 2:
+            time.sleep(float(sys.argv[2]))
         error, data = reply(opcode, node, asked[HEADER.size :])
         os.write(device, ANSWER.pack(ANSWER.size + len(data), error, unique) + data)
 

@@ -19,6 +19,7 @@ from fullmesh.hang import recorder
 from fullmesh.observed.hang import Rank
 
 RECORDED = Path(__file__).parent / "recorded/hang"
+SLOW = RECORDED.with_name("hang_slow")
 Samples = list[list[Rank]]
 Change = Callable[[Any], object]
 WHY = "the node does not answer"
@@ -38,6 +39,14 @@ def read(samples: Any) -> Samples:
 def load(name: str) -> Samples:
     """What the ranks of a job said, sample for sample."""
     return read(copy.deepcopy(raw(name)))
+
+
+def load_slow(name: str) -> Samples:
+    """What a job that goes on said (tests/support/record_slow.py), from nodes whose clocks agree."""
+    samples = load_record(SLOW / f"{name}.json")["samples"]
+    for one in (one for sample in samples for one in sample):
+        one["clock"] = {"ahead_ns": 0, "doubt_ns": 0}
+    return read(samples)
 
 
 def changed(name: str, change: Change) -> Samples:

@@ -245,10 +245,16 @@ def test_swapped_memory_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 # a FAKE of nvidia-smi: its answers' form is its own (nvidia-smi --help-query-gpu, --help-query-compute-apps)
 SMI = """#!/bin/sh
 case $1 in
+    *gpu=*clocks*) SPEEDS ;;
     *gpu=*) printf '0, GPU-aa, 100, 92.31\\n1, GPU-bb, [N/A], [N/A]\\n' ;;
-    *) printf '4711, GPU-aa, 70000\\n4711, GPU-bb, [N/A]\\n4712, GPU-gone, 5\\n' ;;
+    *) printf '4711, GPU-aa, 70000\\n4711, GPU-bb, [N/A]\\n4712, GPU-gone, 5\\n4800, GPU-aa, 5\\n' ;;
 esac
 """
+OLD_DRIVER = "echo 'Field \"clocks.sm\" is not a valid field to query.'; exit 2"
+SPEEDS = (
+    "printf '0, GPU-aa, 100, 92.31, 1095, 1980, 0x0000000000000040, 8, 16\\n"
+    "1, GPU-bb, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]\\n'"
+)
 
 
 @pytest.fixture
@@ -259,14 +265,27 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_gpus_are_reported_by_process(smi: Path) -> None:
     assert hang_evidence.read_process_gpus() is None
-    smi.write_text(SMI)
+    smi.write_text(SMI.replace("SPEEDS", OLD_DRIVER))
     smi.chmod(0o755)
-    assert hang_evidence.read_process_gpus() == {
-        4711: [
-            {"index": 0, "uuid": "GPU-aa", "busy": 100, "watts": 92, "memory": 70000 << 20},
-            {"index": 1, "uuid": "GPU-bb", "busy": -1, "watts": -1, "memory": 0},
-        ]
-    }
+    first = {"index": 0, "uuid": "GPU-aa", "busy": 100, "watts": 92, "memory": 70000 << 20}
+    second = {"index": 1, "uuid": "GPU-bb", "busy": -1, "watts": -1, "memory": 0}
+    found = hang_evidence.read_process_gpus()
+    assert found is not None
+    assert found[4711] == [{**first, "others": [4800]}, {**second, "others": []}]
+    smi.write_text(SMI.replace("SPEEDS", SPEEDS))
+    found = hang_evidence.read_process_gpus()
+    assert found is not None
+    assert [
+        (one["clock"], one["clock_most"], one["slowed_by"], one["lanes"], one["lanes_most"])
+        for one in found[4711]
+    ] == [(1095, 1980, 0x40, 8, 16), (-1, -1, 0, -1, -1)]
+
+
+def test_the_times_of_a_node_and_a_thread_are_read() -> None:
+    cpu = hang_evidence.read_node_cpu()
+    assert 0 <= cpu["stolen"] < cpu["ticks"]
+    assert hang_look.hang_calls.read_queued_seconds(os.getpid()) >= 0
+    assert hang_look.hang_calls.read_queued_seconds(1 << 22) == -1
 
 
 @pytest.mark.parametrize(

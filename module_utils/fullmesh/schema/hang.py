@@ -62,6 +62,44 @@ class RecorderEntry(TypedDict):
     frames: list[Frame]
 
 
+class GroupArrivals(TypedDict):
+    """When a rank entered the newest collectives of a group in which all ranks wait for all, the newest first.
+
+    Without broadcasts and other collectives of one root, and without sends and receives.
+
+    Attributes:
+        group, backend: of the collectives.
+        numbers: of the collectives.
+        created_us: when the first of them was entered, in microseconds since 1970.
+        gaps_us: how much earlier each of the others was entered than the one before it in this list.
+    """
+
+    group: str
+    backend: str
+    numbers: list[int]
+    created_us: int
+    gaps_us: list[int]
+
+
+class ClockReading(TypedDict):
+    """A node's clock, compared with the controller's.
+
+    Attributes:
+        ahead_ns: its lead, less the time that a message takes from there, which is about the same on all nodes.
+        doubt_ns: how much the lead differs between the two best measurements.
+    """
+
+    ahead_ns: int
+    doubt_ns: int
+
+
+class NodeCpu(TypedDict):
+    """CPU time of a node since its start in ticks, and the part that its hypervisor gave to other machines."""
+
+    ticks: int
+    stolen: int
+
+
 class RankGroup(TypedDict):
     """A process group that the rank made.
 
@@ -144,11 +182,13 @@ class MainThreadState(MainThreadStateBase, total=False):
     Attributes:
         wait: missing if it does not sleep in a known system call.
         thread_cpu, process_cpu: CPU seconds of the main thread and of the whole process, -1 if unreadable.
+        queued: seconds in which the main thread was ready and other threads had the CPUs, -1 if unknown.
     """
 
     wait: KernelWait
     thread_cpu: float
     process_cpu: float
+    queued: float
 
 
 class UncaughtException(TypedDict):
@@ -196,10 +236,12 @@ class RankConnection(RankConnectionBase, total=False):
         dark: the interface of this end's address, if it is down or has no carrier.
         gone: if no interface has this end's address (some network services remove it with the carrier): all interfaces
             that are down or have no carrier.
+        resent: segments that this end has sent again since the start.
     """
 
     dark: str
     gone: list[str]
+    resent: int
 
 
 class CgroupLimits(TypedDict):
@@ -234,7 +276,7 @@ class RankPaging(TypedDict):
     from_disk: int
 
 
-class RankGpu(TypedDict):
+class RankGpuBase(TypedDict):
     """A GPU on which a rank's process has memory.
 
     Attributes:
@@ -249,6 +291,24 @@ class RankGpu(TypedDict):
     busy: int
     watts: int
     memory: int
+
+
+class RankGpu(RankGpuBase, total=False):
+    """Optional parts of a GPU. Numbers are -1 if unknown, and missing if the driver does not report them.
+
+    Attributes:
+        clock, clock_most: MHz of the SMs, now and at most.
+        slowed_by: the driver's reasons for a reduced clock, as bits of nvml.h.
+        lanes, lanes_most: PCIe lanes, now and at most.
+        others: other processes with memory on this GPU.
+    """
+
+    clock: int
+    clock_most: int
+    slowed_by: int
+    lanes: int
+    lanes_most: int
+    others: list[int]
 
 
 class LaggingCollective(TypedDict):
@@ -354,6 +414,10 @@ class Rank(RankBase, total=False):
         gpus: that its process uses. Missing if the node has no nvidia-smi.
         job: the name of its job, from its environment.
         uid, account: the process's owner. For a rootless container, the user who started it.
+        arrivals: the newest group and backend first.
+        clock: of its node. Missing if it could not be compared with the controller's.
+        node_cpu: of its node.
+        full_collections: Python's garbage collections of all objects since its start, -1 if unknown.
     """
 
     connections: list[RankConnection]
@@ -365,6 +429,10 @@ class Rank(RankBase, total=False):
     job: str
     uid: int
     account: str
+    arrivals: list[GroupArrivals]
+    clock: ClockReading
+    node_cpu: NodeCpu
+    full_collections: int
 
 
 class NodeHangBase(TypedDict):

@@ -177,14 +177,24 @@ class JobProblem(TypedDict):
 
 
 EventKind = Literal[
-    "started", "problem", "together", "killed", "stalled", "moving", "unseen", "ended"
+    "started",
+    "problem",
+    "together",
+    "killed",
+    "stalled",
+    "moving",
+    "unseen",
+    "ranks",
+    "clock",
+    "ended",
 ]
 
 
 class WatchEventFields(TypedDict, total=False):
     """``pid`` of the started job, ``code`` of its end, a problem, ``text`` of a sentence.
 
-    ``job`` is the name of a hung job, ``account`` the one that its ranks belong to.
+    ``job`` is the name of a hung job, ``account`` the one that its ranks belong to. ``sent_ns`` is the node's time.
+    The ``text`` of ``ranks`` is a packed `NodeHang`. ``clock`` has nothing else than the time.
     """
 
     pid: int
@@ -193,6 +203,7 @@ class WatchEventFields(TypedDict, total=False):
     text: str
     job: str
     account: str
+    sent_ns: int
 
 
 class WatchEvent(WatchEventFields):

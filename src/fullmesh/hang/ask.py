@@ -13,14 +13,14 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
 from fullmesh import contract
 from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.hang import recorder
 from fullmesh.model.types import ClusterPlan
-from fullmesh.observed.hang import NodeHang, Rank
+from fullmesh.observed.hang import ClockReading, NodeHang, Rank
 from fullmesh.printed import clean_and_shorten
 from fullmesh.watch import remote
 
@@ -39,6 +39,7 @@ MODULES = (
     "fullmesh_hang",
 )
 MARK = "\x1efullmesh-hang "
+STAMP = re.compile(r"\x1efullmesh-clock (\d{1,19})")
 AT_ONCE = 64
 SECONDS = 20.0  # to reach a node and get one answer
 MORE_SECONDS = (
@@ -49,6 +50,7 @@ MOST_OUTPUT = 64 << 20  # of all answers of a node
 MOST_ERRORS = 1 << 20
 MOST_LEFT_OUT = 64  # reasons of a node
 BLOCK = 1 << 16
+STAMP_SIZE, LEAST_STAMPS = 64, 2
 # the kernel's name of a rank's process, which torch changes once it is imported
 PYTHON = re.compile(r"python|pt_|ray::")
 
@@ -117,12 +119,22 @@ def parse_node_hang(line: str, name: str) -> NodeHang:
 
 @dataclass
 class CommandOutput:
-    """Output and exit status of a command. ``why``: the reason if it was killed."""
+    """Output and exit status of a command.
+
+    Attributes:
+        why: the reason if it was killed.
+        arrived: the number of bytes of ``out`` that had arrived, and when (time_ns).
+    """
 
     out: bytearray
     errors: bytearray
     status: int = 0
     why: str = ""
+    arrived: list[tuple[int, int]] = field(default_factory=list)
+
+    def get_arrival(self, size: int) -> int:
+        """Return when the first *size* bytes of the output were complete."""
+        return next((at for end, at in self.arrived if end >= size), 0)
 
 
 def run_bounded_command(command: Sequence[str], seconds: float) -> CommandOutput:
@@ -139,6 +151,8 @@ def run_bounded_command(command: Sequence[str], seconds: float) -> CommandOutput
     def hear(stream: IO[bytes], held: bytearray, most: int) -> None:
         while block := stream.read1(BLOCK):  # type: ignore[attr-defined]
             held += block
+            if held is found.out:
+                found.arrived.append((len(held), time.time_ns()))
             if len(held) > most:
                 found.why = f"it printed more than {most >> 20} MiB"
                 process.kill()
@@ -160,6 +174,41 @@ def run_bounded_command(command: Sequence[str], seconds: float) -> CommandOutput
     return found
 
 
+def read_stamps(printed: CommandOutput) -> list[tuple[int, int]]:
+    """Return the times that a node printed, each with the time of its arrival here."""
+    found, end = [], 0
+    for line in bytes(printed.out).split(b"\n")[:-1]:
+        end += len(line) + 1
+        stamp = STAMP.fullmatch(line.decode("ascii", "replace")) if len(line) < STAMP_SIZE else None
+        if stamp:
+            found.append((int(stamp[1]), printed.get_arrival(end)))
+    return found
+
+
+def compare_clocks(stamps: Sequence[tuple[int, int]]) -> ClockReading | None:
+    """Compare a node's clock with this machine's, or return None without two stamps.
+
+    A message may arrive late, but never early, so the largest lead is the closest one. It lacks the time of the fastest
+    message, which is about the same from all nodes of a cluster. If the second best stamp agrees, both were fast.
+
+    Args:
+        stamps: times of the node, each with the time of its arrival here.
+    """
+    leads = sorted((sent - arrived for sent, arrived in stamps), reverse=True)
+    if len(leads) < LEAST_STAMPS:
+        return None
+    return {"ahead_ns": leads[0], "doubt_ns": leads[0] - leads[1]}
+
+
+def set_clock(answer: NodeHang, clock: ClockReading | None) -> NodeHang:
+    """Add a node's clock to its ranks."""
+    for one in answer["ranks"]:
+        one.pop("clock", None)  # a node cannot know it
+        if clock:
+            one["clock"] = clock
+    return answer
+
+
 def query_hang_node(
     name: str, reach: Mapping[str, str], job: str, again: Sequence[float]
 ) -> HangAnswer:
@@ -175,8 +224,9 @@ def query_hang_node(
     # not splitlines(), since the mark begins with a Unicode line end. The last piece is not a whole line
     pieces = printed.out.decode("utf-8", "replace").split("\n")[:-1]
     lines = [piece for piece in pieces if piece.startswith(MARK)][: 1 + len(again)]
+    clock = compare_clocks(read_stamps(printed))
     try:
-        looks = tuple(parse_node_hang(line, name) for line in lines)
+        looks = tuple(set_clock(parse_node_hang(line, name), clock) for line in lines)
     except ValueError as exc:
         return HangAnswer(name, why=clean_and_shorten(str(exc), remote.LONGEST))
     if looks:

@@ -17,7 +17,7 @@ from fullmesh.causes.hang.job import (
     JobSample,
     ObservedJob,
 )
-from fullmesh.observed.hang import Rank, RankGroup, RecorderEntry
+from fullmesh.observed.hang import GroupArrivals, Rank, RankGroup, RecorderEntry
 
 MOST_ALIKE = 8
 GLOO, GLOO_PART = "gloo:", " (gloo)"
@@ -72,7 +72,14 @@ def separate_backends(samples: Sequence[Iterable[Rank]]) -> list[list[Rank]]:
             if group["name"] in shared
         ]
         entries = [separate_entry(entry) for entry in one["entries"]]
-        return {**one, "groups": [*one["groups"], *parts], "entries": entries}
+        arrivals: list[GroupArrivals] = [
+            {**part, "group": part["group"] + GLOO_PART}
+            if part["group"] in shared and f"{part['backend']}:" == GLOO
+            else part
+            for part in one.get("arrivals", [])
+        ]
+        groups = [*one["groups"], *parts]
+        return {**one, "groups": groups, "entries": entries, "arrivals": arrivals}
 
     return [[separate_rank(one) for one in sample] for sample in taken] if shared else taken
 

@@ -45,6 +45,7 @@ NO_NATIVE: MainThreadState = {
     "functions": [],
 }
 MOST_RANKS = 1 << 22  # also the largest process id
+MOST_GROUPS, MOST_ARRIVALS = 64, 1024  # of those with arrivals
 HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 LAST_NUMBER = re.compile(r"(\d{1,7})\D*$")
 
@@ -219,6 +220,10 @@ def validate_rank(one: Rank) -> Rank:
     """
     numbers = [one["rank"], one["world"], one["pid"]]
     numbers += [rank for group in one["groups"] for rank in group["ranks"]]
+    arrivals = one.get("arrivals", [])
+    counts = [len(part[key]) for part in arrivals for key in ("numbers", "gaps_us")]
+    if len(arrivals) > MOST_GROUPS or max(counts, default=0) > MOST_ARRIVALS:
+        raise RefusedRecordError("HG-172", f"a group has more than {MOST_ARRIVALS} arrivals")
     if not all(0 <= number < MOST_RANKS for number in numbers):
         raise RefusedRecordError("HG-172", f"there are ranks below 0 or above {MOST_RANKS}")
     if one["host"] and not HOST.fullmatch(one["host"]):

@@ -19,6 +19,7 @@ from typing import IO
 
 from fullmesh.catalogue import add_verb, warn_old_spelling
 from fullmesh.faults import InvalidInputError
+from fullmesh.hang.slow import SlowReporter
 from fullmesh.hang.stalled import StallReporter
 from fullmesh.observed.watch import JobProblem, WatchEvent
 from fullmesh.play.options import find_inventory
@@ -181,6 +182,7 @@ class WatchedJob:
     names: list[str]
     diagnoses: bool = True
     stalled: StallReporter | None = None
+    slow: SlowReporter | None = None
     problems: list[JobProblem] = field(default_factory=list)
     known: list[JobProblem] = field(default_factory=list)  # all problems, reported or not
     due: float = 0.0
@@ -203,6 +205,8 @@ class WatchedJob:
                     f"{node.name} cannot be reached by ssh: {clean_and_shorten(node.last, 300)}"
                 )
         elif what.event is not None:
+            if self.slow is not None:
+                self.slow.take(what)
             self.event(node, what.event)
         else:
             node.last = what.text or node.last
@@ -263,6 +267,11 @@ class WatchedJob:
     def show_stalled(self) -> None:
         """Report the rank for which a hung job waits, when all nodes have answered."""
         for line in self.stalled.lines() if self.stalled is not None else []:
+            self.tell(line)
+
+    def show_slow(self) -> None:
+        """Report the rank that a job always waits for."""
+        for line in self.slow.lines() if self.slow is not None else []:
             self.tell(line)
 
     def finish_diagnosis(self) -> None:
@@ -341,7 +350,16 @@ def run_on_all_nodes(args: argparse.Namespace, command: Sequence[str], inventory
         nodes[name] = watch_remote.start_node_job(
             name, watch_remote.build_ssh_command(reach, name, text), said
         )
-    return follow_job(WatchedJob(inventory, nodes, said, list(nodes), stalled=StallReporter(found)))
+    return follow_job(
+        WatchedJob(
+            inventory,
+            nodes,
+            said,
+            list(nodes),
+            stalled=StallReporter(found),
+            slow=SlowReporter(found),
+        )
+    )
 
 
 def follow_job(job: WatchedJob) -> int:
@@ -361,6 +379,7 @@ def follow_job(job: WatchedJob) -> int:
             job.report()
             job.show_diagnosis()
             job.show_stalled()
+            job.show_slow()
             if caught and not deadline:
                 deadline = time.monotonic() + END_GRACE
             if deadline and time.monotonic() > deadline:

@@ -8,6 +8,7 @@ import queue
 import shlex
 import subprocess
 import threading
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -191,13 +192,14 @@ class JobHosts(TypedDict):
 
 @dataclass(frozen=True)
 class NodeMessage:
-    """A message from a node: a line of the job, an event, or its end with the exit code of ssh."""
+    """A message from a node: a line of the job, an event with its time of arrival, or its end with ssh's exit code."""
 
     node: str
     kind: str
     text: str = ""
     event: WatchEvent | None = None
     code: int = 0
+    at_ns: int = 0
 
 
 def parse_watch_event(line: str) -> WatchEvent | None:
@@ -215,11 +217,12 @@ def forward_node_output(
 ) -> None:
     """Forward a node's output, line by line."""
     for line in iter(lambda: stream.readline(MOST_LINE), ""):
+        at_ns = time.time_ns()
         event = parse_watch_event(line) if kind == "stderr" else None
         if event is None:
             said.put(NodeMessage(name, kind, line.rstrip("\n")))
         else:
-            said.put(NodeMessage(name, "event", event=event))
+            said.put(NodeMessage(name, "event", event=event, at_ns=at_ns))
 
 
 def start_node_job(name: str, argv: Sequence[str], said: queue.Queue[NodeMessage]) -> WatchedNode:

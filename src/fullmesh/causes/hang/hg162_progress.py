@@ -36,7 +36,7 @@ def find_all_progress(job: ObservedJob) -> Iterator[HangFinding]:
         seen=f"{min(steps)} to {max(steps)} collectives",
         severity=NOTE,
         expected="progress on every rank",
-        check="if it is slower than you expect, use --looks 5 to see which rank is last",
+        check="if it is slower than you expect, no rank is much later than the others: compare with an earlier run",
         fix="no action is needed",
     )
 

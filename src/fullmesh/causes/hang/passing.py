@@ -45,6 +45,16 @@ def _has_p2p_record(now: JobSample, rank: int) -> bool:
     return any(entry["p2p"] for entry in now.ranks[rank]["entries"])
 
 
+def find_p2p_pairs(sample: JobSample) -> Iterator[tuple[int, int]]:
+    """Yield the ranks that send or receive, and their peers, as far as they are recorded (NCCL)."""
+    for rank in sample.asked:
+        for entry in sample.ranks[rank]["entries"]:
+            found = PASSING.match(strip_backend(entry["kind"])) if entry["p2p"] else None
+            members = sample.members[entry["group"]] if found else ()
+            if found and int(found["peer"]) < len(members):
+                yield rank, members[int(found["peer"])]
+
+
 def find_open_p2p_calls(now: JobSample, rank: int) -> Iterator[tuple[RecorderEntry, str, int, int]]:
     """Return the sends and receives that a rank has not left: entry, which, itself and its peer in the job."""
     for entry in now.ranks[rank]["entries"]:
