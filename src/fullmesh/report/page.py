@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fullmesh.report import blocks, causes, matrix, model, view
+from fullmesh.report import blocks, causes, matrix, model, rails, view
 from fullmesh.report.compare import Comparison
 from fullmesh.report.model import scrub_texts
 from fullmesh.result.types import Result
@@ -60,6 +60,7 @@ def render_report_page(raw: Result, against: Comparison | None = None) -> str:
     script, script_hash = load_asset("page.js")
     nodes = model.get_plan_nodes(result)
     detail = matrix.build_matrix_data(result)
+    rail_matrices = rails.build_rail_matrices(result)
     return (
         create_jinja_env()
         .get_template("page.html.j2")
@@ -78,6 +79,9 @@ def render_report_page(raw: Result, against: Comparison | None = None) -> str:
             if result["links"] and len(nodes) <= matrix.TABLE_NODES
             else [],
             heats=matrix.draw_heatmaps(result),
+            rails=rail_matrices,
+            rail_nodes=matrix.TABLE_NODES,
+            failed_tries=rails.list_failed_tries(rail_matrices),
             node_rows=view.build_node_rows(result) if blocks.count_links(result)[1] else [],
             tried=blocks.count_links(result)[1],
             differing=view.select_differing_nodes(result),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -15,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fullmesh.printed import print_error
-from fullmesh.report import blocks, model
+from fullmesh.report import blocks, model, rails
 from fullmesh.report.model import format_headline, list_loud_notes, scrub_texts
+from fullmesh.report.view import MatrixCell
 from fullmesh.result import read
 from fullmesh.result.types import BisectRun, FindingRow, LinkRow, Result
 from fullmesh.verify import bisected
@@ -113,17 +114,57 @@ def build_link_table(result: Result) -> Table | None:
     nodes = list(result["plan"].get("nodes") or result["nodes"])
     if not links or len(nodes) > MATRIX_NODES:
         return None
+    rows = [
+        (
+            source,
+            [
+                "-" if target == source else format_link_cell(links.get((source, target)))
+                for target in nodes
+            ],
+        )
+        for source in nodes
+    ]
+    return build_node_table(nodes, rows)
+
+
+def build_node_table(nodes: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> Table:
+    """Build a table with a column for each node, and a row for each source."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("from \\ to", style="bold")
     for name in nodes:
         table.add_column(escape(name), justify="right")
-    for source in nodes:
-        cells = [
-            "-" if target == source else format_link_cell(links.get((source, target)))
-            for target in nodes
-        ]
+    for source, cells in rows:
         table.add_row(escape(source), *cells)
     return table
+
+
+def format_rail_cell(cell: MatrixCell | None) -> str:
+    """Format the tries between two nodes on a rail: the code of the cause in red, if they failed."""
+    if cell is None:
+        return "-"
+    if cell.kind == rails.FAILED_KIND:
+        return f"[bold red]{escape(cell.lines[0])}[/]"
+    return f"[dim]{escape(cell.word)}[/]" if cell.kind == model.UNKNOWN else escape(cell.word)
+
+
+def print_node_table(console: Console, table: Table) -> None:
+    """Print a table if it fits the terminal."""
+    unbounded = console.options.update(max_width=UNBOUNDED)
+    if Measurement.get(console, unbounded, table).minimum <= console.width:
+        console.print(table)
+    else:
+        console.print("The table of links is wider than this terminal: see report.html.")
+
+
+def print_rails(result: Result, console: Console) -> None:
+    """Print a line for rails with the same outcome, and their matrix if something failed."""
+    for one in rails.build_rail_matrices(result):
+        console.print(escape(one.describe()))
+        if not one.works and len(one.nodes) <= MATRIX_NODES:
+            rows = [
+                (source, [format_rail_cell(cell) for cell in cells]) for source, cells in one.rows
+            ]
+            print_node_table(console, build_node_table(one.nodes, rows))
 
 
 def describe_figures(result: Result) -> list[str]:
@@ -171,11 +212,8 @@ def print_result(raw: Result, console: Console, *, brief: bool = False) -> None:
             console.print(shown, no_wrap=True, overflow="ignore", crop=False)
     table = build_link_table(result)
     if table is not None:
-        unbounded = console.options.update(max_width=UNBOUNDED)
-        if Measurement.get(console, unbounded, table).minimum <= console.width:
-            console.print(table)
-        else:
-            console.print("The table of links is wider than this terminal: see report.html.")
+        print_node_table(console, table)
+    print_rails(result, console)
     for text in describe_figures(result):
         console.print(escape(text))
     for row in result.get("not_looked_at", []):

@@ -115,6 +115,12 @@ class RdmaRow(TypedDict):
     peer_device: str
     step: str
     error: str
+    rail: NotRequired[
+        Annotated[str, Meta(description="the rail of the plan, or the network of the address")]
+    ]
+    code: NotRequired[
+        Annotated[str, Meta(description="of the finding, if the pair was tried and failed")]
+    ]
 
 
 class LinkRow(Ends):

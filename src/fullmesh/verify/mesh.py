@@ -68,7 +68,8 @@ def count_blocked_pairs(seen: ClusterObservations) -> int:
 def needs_link_row(seen: ClusterObservations, row: LinkRow) -> bool:
     """Return whether a link gets a row. With many nodes, only deviating links do, instead of a million open ones."""
     few = len(seen.plan["nodes"]) <= schedule.MANY
-    return few or row["verdict"] != OPEN or bool(row.get("loss")) or "mbit_s" in row
+    failed = any(one.get("code") for one in row.get("rdma", ()))
+    return few or row["verdict"] != OPEN or bool(row.get("loss")) or "mbit_s" in row or failed
 
 
 def summarize_mesh_nodes(seen: ClusterObservations) -> dict[str, MeshNode]:

@@ -23,12 +23,18 @@ from fullmesh.verify.blocked import (
 )
 from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.probe_wants import ONLY_MODE
-from fullmesh.verify.rdma_tries import list_rdma_tries
+from fullmesh.verify.rdma_tries import (
+    find_swapped_cables,
+    find_try_code,
+    list_rdma_tries,
+    name_rail,
+)
 
 
 def build_link_rows(seen: ClusterObservations) -> list[LinkRow]:
     """Build one row for each ordered pair that was tested, or with many nodes for each deviating pair."""
     rows = []
+    tried = index_rdma_rows(seen)
     for source in seen.plan["nodes"]:
         by_peer: dict[str, list[LinkResult]] = {}
         for record in get_link_records(seen, source):
@@ -46,9 +52,8 @@ def build_link_rows(seen: ClusterObservations) -> list[LinkRow]:
                 "ports": [build_port_row(r) for r in found if r["verdict"] != OPEN],
             }
             add_link_rates(row, seen, found)
-            rdma = build_rdma_rows(seen, source, target)
-            if rdma:
-                row["rdma"] = rdma
+            if (source, target) in tried:
+                row["rdma"] = tried[source, target]
             if mesh.needs_link_row(seen, row):
                 rows.append(row)
         if len(seen.plan["nodes"]) > schedule.MANY and len(rows) >= mesh.ROWS_MOST:
@@ -67,21 +72,28 @@ def build_port_row(record: LinkResult) -> PortRow:
     return row
 
 
-def build_rdma_rows(seen: ClusterObservations, source: str, target: str) -> list[RdmaRow]:
-    """Build a row for each pair of RDMA devices that was tried, apart from spare ones."""
-    rows: list[RdmaRow] = []
-    for one in list_rdma_tries(seen):
-        if (one.source, one.target) == (source, target) and not one.said["spare"]:
-            end = next((e for e in (one.said["own"], one.said["peer"]) if e["step"]), None)
-            rows.append(
-                {
-                    "device": one.said["device"],
-                    "peer_device": one.said["peer_device"],
-                    "step": end["step"] if end else "",
-                    "error": end["error"] if end else "",
-                }
-            )
-    return sorted(rows, key=lambda row: (row["device"], row["peer_device"]))
+def index_rdma_rows(seen: ClusterObservations) -> dict[tuple[str, str], list[RdmaRow]]:
+    """Map ordered pairs of nodes to their pairs of RDMA devices that were tried, apart from spare ones."""
+    found: dict[tuple[str, str], list[RdmaRow]] = {}
+    tries = list_rdma_tries(seen)
+    swapped = find_swapped_cables(tries)
+    for one in tries:
+        if one.said["spare"]:
+            continue
+        end = next((e for e in (one.said["own"], one.said["peer"]) if e["step"]), None)
+        row: RdmaRow = {
+            "device": one.said["device"],
+            "peer_device": one.said["peer_device"],
+            "step": end["step"] if end else "",
+            "error": end["error"] if end else "",
+            "rail": name_rail(seen, one),
+        }
+        if code := find_try_code(one, swapped):
+            row["code"] = code
+        found.setdefault((one.source, one.target), []).append(row)
+    for rows in found.values():
+        rows.sort(key=lambda row: (row["device"], row["peer_device"]))
+    return found
 
 
 def add_link_rates(row: LinkRow, seen: ClusterObservations, found: Sequence[LinkResult]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fullmesh.observed.ladder import (
@@ -25,6 +25,7 @@ UNTRIED = {
     "busy": "the peer tried too many pairs at the same time",
     "fork": "no process could be started",
 }
+SWAPPED = "VC-227"
 LOST = ("IBV_WC_RETRY_EXC_ERR", "")  # "" is no completion until the deadline
 GONE, NO_PATH = ("gid", "gid_type"), "rtr"
 # Steps that fail on one node alone -> the reason.
@@ -122,14 +123,35 @@ def check_rdma(seen: ClusterObservations) -> Iterator[Finding]:
         yield make_swap_finding(seen, nodes, ways)
     groups: dict[tuple[str, str, str, str], list[RdmaTry]] = {}
     for one in tries:
-        known = tuple(sorted((one.source, one.target))) in swapped
-        key = None if one.said["spare"] or (known and not one.passed) else classify_try(one)
-        if key:
+        key = classify_try(one) if find_try_code(one, swapped) not in ("", SWAPPED) else None
+        if key and not one.said["spare"]:
             groups.setdefault(key, []).append(one)
     for (code, node, device, error), members in groups.items():
         yield make_try_finding(seen, code, (node, device, error), members)
     yield from find_different_mtus(seen, tries)
     yield from find_grown_counters(seen)
+
+
+def find_try_code(one: RdmaTry, swapped: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    """Return the code of a try that failed, or an empty string."""
+    found = classify_try(one)
+    if found is None:
+        return ""
+    first, second = sorted((one.source, one.target))
+    return SWAPPED if (first, second) in swapped else found[0]
+
+
+def name_rail(seen: ClusterObservations, one: RdmaTry) -> str:
+    """Return the rail of the plan on which a try ran, or else the network of its address, or its device."""
+    try:
+        address = rdma_pairs.gid_to_address(one.said["gid"])
+    except ValueError:
+        return one.said["device"]
+    for rail in seen.plan.get("rails", []):
+        if rail["members"].get(one.source) == str(address):
+            return rail["name"].partition("/")[0] if rail["cable"] else rail["name"]
+    networks = rdma_pairs.list_networks(seen.survey(one.source))
+    return next((str(one) for one in networks if address in one), one.said["device"])
 
 
 def classify_try(one: RdmaTry) -> tuple[str, str, str, str] | None:
@@ -285,7 +307,7 @@ def make_swap_finding(
     """Make the finding for swapped cables."""
     first, second = nodes
     return Finding(
-        "VC-227",
+        SWAPPED,
         "L2",
         f"the cables of the rails between {first} and {second} are swapped",
         node=first,
