@@ -6,6 +6,7 @@ import re
 
 import pytest
 import threads
+import yaml
 from threads import RIGHT, SILENT, SYMPTOM, WRONG, Thread
 
 from fullmesh.explain import judge
@@ -67,6 +68,13 @@ def test_neither_half_scores_below_the_documented_figures(held_out: bool) -> Non
     assert counts[SILENT] <= silent
     assert counts[SYMPTOM] + counts[RIGHT] >= symptom + right
     assert sum(len(one.wrong) for one in answers) <= named
+
+
+@pytest.mark.parametrize(
+    "row", yaml.safe_load(threads.HEALTHY.read_text("utf-8")), ids=lambda row: row["name"]
+)
+def test_logs_of_jobs_that_worked_give_no_finding(row: dict[str, list[str]]) -> None:
+    assert [found.code for found in threads.find_heads(row["lines"])] == []
 
 
 def test_an_answer_is_right_only_if_it_comes_first() -> None:

@@ -13,6 +13,7 @@ NEEDLES = (
     LAST_ERROR,
     "NCCL WARN",
     "rror: ",
+    "atal: ",
     "Exception: ",
     "ERROR",
     "FATAL",
@@ -60,10 +61,12 @@ HIGH_LEVEL = re.compile(
     r"(?<![\w=-])(?<!level )(?:ERROR|FATAL|CRITICAL|PANIC)(?![\w-])|==ERROR: "
     r"|(?<![\w-])(?:level|lvl|severity)\W{1,3}(?i:error|err|fatal|panic|crit|critical)\b(?=\W{0,2}\s*[,}\w])"
     r"|(?<![\w.])[EF](?:\d{3,4}(?= \d\d:)|(?= \d+ \d+\])|(?= \w{1,40}\.cpp:))"
-    r"|(?<![\w-])(?:[Ff]atal )?[Ee]rror(?:: (?!-?\d+\.\d)|\])|(?<!non-)(?<!\w)[Ff]atal (?:error|exception)"
+    r"|(?<![\w-])(?:[Ff]atal )?[Ee]rror(?:: (?!-?\d+\.\d)|\])|(?<!non-)(?<!\w)[Ff]atal(?:: | error| exception)"
 )
 EXCEPTION = re.compile(
-    r"(?:^|[\s\]:|)(\"'])(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z_]\w{0,60})?(?:Error|Exception|Interrupt|Expired)"
+    # a bare "Error:" is a level: kubelet and commands write it
+    r"(?:^|[\s\]:|)(\"'])(?!Error: )(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z_]\w{0,60})?"
+    r"(?:Error|Exception|Interrupt|Expired)"
     r"(?:\([\w.]{1,60}\))?: \S"
 )
 ENDS_TRACEBACK = re.compile(r"[A-Za-z_][\w.]{0,200}(?:\([\w., ']{0,80}\))?(?:: |:?\s*$)")

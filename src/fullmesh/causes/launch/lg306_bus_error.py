@@ -1,15 +1,17 @@
-"""A rank died of SIGBUS: shared memory (/dev/shm) is full
+"""Shared memory (/dev/shm) is full
 
-{Who} died of SIGBUS: /dev/shm is too small (containers have 64 MB) for DataLoader workers or NCCL.
+{Who} died of SIGBUS, or could not create a semaphore: /dev/shm is too small (containers have 64 MB)
+for DataLoader workers or NCCL, or files of killed jobs fill it.
 
 **Place:** {who}
 
-**Prove:** in the job's container: df -h /dev/shm
+**Prove:** in the job's container: df -h /dev/shm && ls /dev/shm
 
 **Fix:** Start the container with --shm-size=8g or --ipc=host. In Kubernetes, mount an emptyDir with
-medium Memory at /dev/shm.
+medium Memory at /dev/shm. Delete files of dead processes from it.
 
-**Source:** NVIDIA/nccl#290, #525, and the DataLoader's own message, which names shared memory
+**Source:** NVIDIA/nccl#290, #525, flagos-ai/FlagGems#6304, tahoebio/tahoe-x1#63, and the
+DataLoader's own message, which names shared memory
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from fullmesh.causes.launch.patterns import (
 )
 from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
+UNNAMED = "(?P<rank>)(?P<host>)"
 CAUSE = LogCause(
     "LG-306",
     __doc__,
@@ -42,11 +45,36 @@ CAUSE = LogCause(
         *build_signal_patterns(7, "SIGBUS"),
         *build_crash_patterns(7, "SIGBUS"),
         Pattern("killed by signal: Bus error", r"(?P<rank>)(?P<host>)killed by signal: Bus error"),
+        Pattern(
+            "insufficient shared memory (shm)", f"{UNNAMED}Unexpected bus error encountered in"
+        ),
+        # Python's semaphores are files of /dev/shm, so the error looks like that of a full disk
+        Pattern(
+            "No space left on device",
+            rf"{UNNAMED}(?:_multiprocessing\.SemLock|_posixshmem\.shm_open)\(.{{0,400}}\[Errno 28\]",
+            before=4,
+        ),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
     derive=derive_rank_host,
     weight=84,
     recorded=(
+        RecordedLog(
+            "the data loader suspects it",
+            (
+                "ERROR: Unexpected bus error encountered in worker. This might be caused by "
+                "insufficient shared memory (shm)."
+            ),
+        ),
+        RecordedLog(
+            "a semaphore does not fit",
+            (
+                "Traceback (most recent call last):\n"
+                '  File "/usr/lib/python3.10/multiprocessing/synchronize.py", line 57, in __init__\n'
+                "    sl = self._semlock = _multiprocessing.SemLock(\n"
+                "OSError: [Errno 28] No space left on device"
+            ),
+        ),
         RecordedLog(
             "sigbus",
             (

@@ -9,10 +9,11 @@ not get /dev/infiniband, the GID index has no entry, or the node has no RDMA NIC
 `show_gids`
 
 **Fix:** Name NICs that exist on this node in UCX_NET_DEVICES, NCCL_IB_HCA or the engine's setting,
-remove a fixed GID index (MC_GID_INDEX, NCCL_IB_GID_INDEX), and pass /dev/infiniband to the
-container. Without RDMA, use the engine's TCP protocol.
+set the GID index (MC_GID_INDEX, NCCL_IB_GID_INDEX) to an entry of RoCE v2 that show_gids lists or
+remove the setting, and pass /dev/infiniband to the container. Without RDMA, use the engine's TCP
+protocol.
 
-**Source:** kvcache-ai/Mooncake#75, #1384, read: UCX's ucp_context.c, NCCL's topo.cc
+**Source:** kvcache-ai/Mooncake#75, #1384, #1592, read: UCX's ucp_context.c, NCCL's topo.cc
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ CAUSE = LogCause(
             "TOPO/NET : Only matched",
             r"(?P<detail>Only matched \d{1,4} devices, \d{1,4} requested)",
         ),
+        Pattern("suitable GID found", r"(?P<detail>No suitable GID found on \S{1,40})"),
         Pattern("ibv_get_device_list failed", r"(?P<detail>ibv_get_device_list failed)"),
     ),
     weight=84,

@@ -22,7 +22,11 @@ CAUSE = LogCause(
     patterns=(
         Pattern(
             "No space left on device",
-            r"\[Errno 28\] (?P<detail>No space left on device)(?!.{0,80}/dev/shm)",
+            (
+                r"\A(?!.*(?:SemLock|shm_open)\()"
+                r".*\[Errno 28\] (?P<detail>No space left on device)(?!.{0,80}/dev/shm)"
+            ),
+            before=4,
         ),
         Pattern("Disk quota exceeded", r"(?P<detail>Disk quota exceeded)"),
     ),

@@ -25,6 +25,8 @@ CAUSE = LogCause(
         Pattern("NVRM: Xid", r"(?P<detail>Xid \(PCI:[\w:.]{1,20}\): \d+)"),
         Pattern("uncorrectable ECC error", r"(?P<detail>uncorrectable ECC error)"),
         Pattern("GPU has fallen off the bus", r"(?<!Xid)(?P<detail>GPU has fallen off the bus)"),
+        # the driver writes it in three lines while it starts or is queried
+        Pattern("NVRM: fallen off the bus", r"NVRM: (?P<detail>fallen off the bus)"),
         Pattern(
             "Unable to determine the device handle",
             r"(?P<detail>Unable to determine the device handle for GPU)",

@@ -28,6 +28,7 @@ CAUSE = LogCause(
         Pattern("ead-only file system", r"(?:\[Errno 30\] |: )(?P<detail>Read-only file system)"),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    yields=True,
     survivable=True,
     weight=86,
 )

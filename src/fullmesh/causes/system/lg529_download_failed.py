@@ -1,7 +1,8 @@
 """A model or file cannot be downloaded
 
 The program could not download a file ({detail}). The node has no route to the internet, a proxy is
-missing, or the file is not in the local cache.
+missing, or the file is not in the local cache. 429 means too many requests: all ranks download at
+once.
 
 **Place:** the network of the node of this log
 
@@ -10,7 +11,7 @@ missing, or the file is not in the local cache.
 **Fix:** Download the files once to a path that all nodes share, and set HF_HUB_OFFLINE=1. Or set
 the proxy or HF_ENDPOINT on every node.
 
-**Source:** read: huggingface_hub and transformers
+**Source:** huggingface/kernels#640, read: huggingface_hub and transformers
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ CAUSE = LogCause(
             "couldn't connect to 'http", r"(?P<detail>We couldn't connect to 'https?://[^']{1,80}')"
         ),
         Pattern("LocalEntryNotFoundError", r"(?P<detail>LocalEntryNotFoundError): "),
+        Pattern(
+            "HTTP Error 429 thrown",
+            r"(?P<detail>HTTP Error 429 thrown while requesting \w{3,7} https?://[\w.-]{1,80})",
+        ),
+        Pattern(
+            "429 Client Error",
+            r"(?P<detail>429 Client Error: Too Many Requests for url: https?://[\w.-]{1,80})",
+        ),
         Pattern(
             "Max retries exceeded with url",
             (

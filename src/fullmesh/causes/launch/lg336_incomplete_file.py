@@ -1,0 +1,55 @@
+"""A checkpoint or a cache file is incomplete
+
+A program read a file that is cut off ({detail}). Another rank is still writing it, several ranks
+write the same file, or a save was interrupted.
+
+**Place:** the file that the traceback names, often on a shared file system
+
+**Prove:** compare the file's size and time with those of other checkpoints, and run df -h there
+
+**Fix:** Delete the file, and load the checkpoint before it. In the program, let rank 0 write to a
+temporary name and rename the file, and call barrier() before other ranks read or delete it.
+
+**Source:** ROCm/pytorch#3659, read: Python's pickle and torch's serialization.py
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-336",
+    __doc__,
+    looks=(
+        "[rank1]: _pickle.UnpicklingError: pickle data was truncated",
+        "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
+    ),
+    patterns=(
+        Pattern("pickle data was truncated", r"Error: (?P<detail>pickle data was truncated)"),
+        # a child of multiprocessing whose parent died prints it, too
+        Pattern(
+            "Ran out of input",
+            r"(?:serialization\.py|torch\.load\().{0,400}EOFError: (?P<detail>Ran out of input)",
+            before=4,
+        ),
+        Pattern(
+            "PytorchStreamReader failed",
+            (
+                r"(?P<detail>PytorchStreamReader failed (?:reading zip archive: (?:failed finding central "
+                r"directory|invalid header or archive is corrupted)|reading file [^\n:]{1,120}: file read failed))"
+            ),
+        ),
+        Pattern(
+            "SafetensorError",
+            (
+                r"SafetensorError: Error while deserializing header: "
+                r"(?P<detail>(?:MetadataIncompleteBuffer|InvalidHeaderDeserialization|HeaderTooSmall|incomplete"
+                r" metadata, file not fully covered|header too small))"
+            ),
+        ),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    survivable=True,
+    weight=82,
+)

@@ -1,0 +1,68 @@
+"""Slurm: the options of a job contradict each other
+
+Slurm rejected the options of a job or step ({detail}). They contradict each other, this version of
+Slurm needs another option, or the shell runs inside a job, of which the SLURM_ variables apply to
+the new one.
+
+**Place:** the options of srun and sbatch, and the shell that starts them
+
+**Prove:** in that shell: env | grep -E '^(SLURM|SBATCH|SRUN)_'; sbatch --test-only SCRIPT
+
+**Fix:** Set each number once (nodes, tasks, CPUs, GPUs). Start the job from a shell that is not
+part of a job, or unset its SLURM_ variables first. If only the binding to CPUs fails, use srun
+--cpu-bind=none.
+
+**Source:** goodfire-ai/spd#955, Emmi-AI/noether#233, meta-pytorch/torchx#1100
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
+
+SLURM = r"\b(?:srun|sbatch|salloc): (?:fatal|error): "
+CAUSE = LogCause(
+    "LG-743",
+    __doc__,
+    looks=(
+        (
+            "srun: fatal: cpus-per-task set by two different environment variables "
+            "SLURM_CPUS_PER_TASK=4 != SLURM_TRES_PER_TASK=cpu:8"
+        ),
+        "srun: error: Unable to satisfy cpu bind request",
+        (
+            "sbatch: error: Failed to validate job spec. --gpus-per-task or --tres-per-task used "
+            "without either --gpus or -n/--ntasks is not allowed."
+        ),
+    ),
+    patterns=(
+        Pattern(
+            "set by two different environment variables",
+            SLURM + r"(?P<detail>[\w-]{1,40} set by two different environment variables)",
+        ),
+        Pattern(
+            "Unable to satisfy cpu bind request",
+            SLURM + r".{0,200}(?P<detail>Unable to satisfy cpu bind request)",
+        ),
+        Pattern(
+            "CPU binding outside of job step allocation",
+            SLURM + r"(?P<detail>CPU binding outside of job step allocation)",
+        ),
+        Pattern("Failed to validate job spec", SLURM + r"(?P<detail>Failed to validate job spec)"),
+    ),
+    explains=(Explains(("LG-304", "LG-329")),),
+    weight=88,
+    recorded=(
+        RecordedLog(
+            "a step inside another step",
+            (
+                "srun: error: CPU binding outside of job step allocation, allocated CPUs are: 0x0FFF.\n"
+                "srun: error: Task launch for StepId=120986.0 failed on node node11: Unable to satisfy "
+                "cpu bind request\n"
+                "srun: error: Application launch failed: Unable to satisfy cpu bind request\n"
+                "srun: Job step aborted"
+            ),
+            folded=("LG-329",),
+        ),
+    ),
+)
