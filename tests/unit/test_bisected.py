@@ -10,14 +10,14 @@ import ladder_samples
 import pytest
 
 from fullmesh import cli
-from fullmesh.diagnose import root_cause
+from fullmesh.diagnose import root_cause, verification
 from fullmesh.filters.observe import verify_cluster
 from fullmesh.model.plan import derive_plan
 from fullmesh.report import terminal
 from fullmesh.result.findings import Finding
 from fullmesh.result.types import BisectGroup, BisectRun
 from fullmesh.verbs import cluster
-from fullmesh.verify import bisect, bisected, build, ladder
+from fullmesh.verify import bisect, bisected, build
 from fullmesh.verify.model import ClusterObservations
 
 NAMES = ("a", "b", "c", "d")
@@ -176,7 +176,7 @@ def test_the_finding_fails_its_check_and_is_in_the_result() -> None:
         {"groups": [group("a c", state="wrong"), group("b d")]},
     ]
     seen = replace(seen, nodes=nodes, bisect=runs)
-    rungs, _ = ladder.judge_all_checks(seen)
+    rungs, _ = verification.judge_all_checks(seen)
     assert {rung.id for rung in rungs if rung.status == "failed"} == {"L4"}
     made = root_cause.build_result(
         seen, build.VerificationRun("r", "2026-01-01T00:00:00+00:00", "2026-01-01T00:01:00+00:00")

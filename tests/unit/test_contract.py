@@ -14,6 +14,7 @@ import records
 from record_files import RECORDED, load_record, name_record, write_record
 
 from fullmesh import contract, node_values
+from fullmesh.causes.node.vc307_answer_format import rule_answer_format
 from fullmesh.diagnose import inventory
 from fullmesh.filters.observe import verify_cluster
 from fullmesh.model.types import ClusterPlan
@@ -22,7 +23,6 @@ from fullmesh.report import model
 from fullmesh.verify import blocked, gpu
 from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify.model import ClusterObservations
-from fullmesh.verify.node import rule_answer_format
 
 # The end of a record's name -> what is in it; see tests/support/record_ladder.yml and record_ranks.py.
 KINDS: dict[str, Any] = {

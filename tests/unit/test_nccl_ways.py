@@ -32,11 +32,12 @@ from verify_changes import (
 )
 
 from fullmesh import contract
+from fullmesh.diagnose import verification
 from fullmesh.diagnose.root_cause import add_root_causes
 from fullmesh.observed.ranks import NcclStepResult
 from fullmesh.observed.survey import EfaSurvey, RdmaPort
 from fullmesh.result.findings import Finding
-from fullmesh.verify import gid_pins, gpu, ladder, nccl_ways
+from fullmesh.verify import gid_pins, gpu, nccl_ways
 from fullmesh.verify.model import ClusterObservations
 
 OURS = "/etc/fullmesh/env"
@@ -52,7 +53,7 @@ def seen(tmp_path: Path) -> ClusterObservations:
 def found(seen: ClusterObservations) -> list[Finding]:
     """What is said of these nodes, read again by their types, with what follows beneath."""
     again = records.read_again(seen)
-    return add_root_causes(again, ladder.judge_all_checks(again)[1])
+    return add_root_causes(again, verification.judge_all_checks(again)[1])
 
 
 def only(seen: ClusterObservations) -> Finding:

@@ -24,9 +24,10 @@ from verify_changes import with_gpus
 from fullmesh import contract
 from fullmesh.causes.cloud import accounts
 from fullmesh.causes.engine import load_cause, load_causes
+from fullmesh.causes.node import vc307_answer_format
 from fullmesh.diagnose import judge, run
 from fullmesh.observed.survey import NodeSurvey
-from fullmesh.verify import cards, gpu, job_start, node, pairs, ranks
+from fullmesh.verify import cards, gpu, job_start, pairs, ranks
 from fullmesh.verify.model import ClusterObservations
 
 # What no answer of a node makes, and why.
@@ -44,12 +45,12 @@ ELSEWHERE = {
 }
 WITHOUT_A_VALUE = {"EF-102", "EF-104", "EF-106"}  # what is wrong is that nothing is there
 OTHER_RULES = {
-    node.rule_answer_format: "an answer that its type refuses (test_contract.py)",
+    vc307_answer_format.rule_answer_format: "an answer that its type refuses (test_contract.py)",
     accounts.rule_security_groups: "AWS's answers, not a node's (test_diagnose_cloud.py)",
 }
 CAUSES = load_causes("DG")
 VERIFICATION = (
-    *node.RULES,
+    *(one.find for one in load_causes("VC").values() if one.find),
     *pairs.RULES,
     *cards.CARD_RULES,
     *job_start.RULES,

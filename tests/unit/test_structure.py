@@ -213,7 +213,7 @@ def test_the_schema_has_one_name_in_each_process() -> None:
 
 
 def test_an_import_across_the_wall_is_found() -> None:
-    survey, judge = f"{NODE_CODE}.survey.net", "fullmesh.verify.software"
+    survey, judge = f"{NODE_CODE}.survey.net", "fullmesh.verify.node"
     text = "from ..network import links\nfrom ..tools import ip"
     assert find_configuring_imports(survey, ast.parse(text)) == {f"{NODE_CODE}.network"}
     text = "from fullmesh.roles import torch_runtime\nfrom fullmesh.model import locks"

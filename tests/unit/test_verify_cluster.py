@@ -26,7 +26,8 @@ from verify_changes import (
     told,
 )
 
-from fullmesh.verify import blocked, ladder, probe_wants, rank_ends
+from fullmesh.diagnose import verification
+from fullmesh.verify import blocked, probe_wants, rank_ends
 from fullmesh.verify.model import RUNGS
 
 UBUNTU2 = NAMES[2]
@@ -91,7 +92,7 @@ def test_one_node_that_shuts_out_all_others_is_one_finding() -> None:
 def test_gloo_is_not_started_on_a_broken_mesh() -> None:
     seen = healthy()
     block(seen, EL1, UBUNTU1, "dropped")
-    assert ladder.decide_job_start(seen)["go"] is False
+    assert verification.decide_job_start(seen)["go"] is False
     found = judged(seen)
     assert [r["status"] for r in found["rungs"]] == (
         [
@@ -113,7 +114,7 @@ def test_gloo_is_not_started_on_a_broken_mesh() -> None:
 def test_gloo_is_not_started_when_the_master_port_is_taken() -> None:
     seen = healthy()
     hold_port(seen)
-    assert "python3 (pid 7)" in ladder.decide_job_start(seen)["reason"]
+    assert "python3 (pid 7)" in verification.decide_job_start(seen)["reason"]
 
 
 def test_checks_above_a_failed_one_are_not_run() -> None:
@@ -201,7 +202,7 @@ def test_check_mode_requires_nothing() -> None:
 def test_check_mode_without_torch_skips_the_job() -> None:
     seen = healthy(check_mode=True)
     facts(seen)["versions"]["torch"] = ""
-    reasons = [r["reason"] for r in judged(seen)["rungs"] if r["id"] in ladder.JOB_RUNGS]
+    reasons = [r["reason"] for r in judged(seen)["rungs"] if r["id"] in verification.JOB_RUNGS]
     assert reasons == ["check mode: torch is not installed on ubuntu1"] * 5
 
 
@@ -284,7 +285,7 @@ def test_deadlines_grow_with_ranks_and_load(
     seen = healthy()
     for name, boot in zip(NAMES, boots, strict=True):
         facts(seen, name).update(boot=boot, load=load, cpus=2)
-    start = ladder.decide_job_start(seen)
+    start = verification.decide_job_start(seen)
     assert (start["deadline"], start["init_timeout"]) == (120 * factor, 10 * factor)
 
 
@@ -405,7 +406,7 @@ GOOD_OPTIONS: dict[str, Any] = {
     ],
 )
 def test_settings_that_make_no_sense_are_refused(change: dict[str, Any], codes: list[str]) -> None:
-    assert [f.code for f in ladder.find_verify_faults({**GOOD_OPTIONS, **change})] == codes
+    assert [f.code for f in verification.find_verify_faults({**GOOD_OPTIONS, **change})] == codes
 
 
 def test_only_the_master_listens_on_the_named_ports() -> None:

@@ -13,11 +13,17 @@ import pytest
 from ansible.module_utils.fullmesh.probe import observe
 from ansible.module_utils.fullmesh.tools.nvidia_smi import parse_smi
 
+from fullmesh.causes.gpu.vc117_torch_cuda import rule_cuda_version
+from fullmesh.causes.gpu.vc118_two_nccls import rule_two_nccls
+from fullmesh.causes.node.vc116_system_drift import rule_software_drift
+from fullmesh.causes.node.vc119_known_defect import rule_known_defects
 from fullmesh.observed.node import Accelerators
 from fullmesh.result.findings import ERROR, WARNING
 from fullmesh.roles import accelerators
-from fullmesh.verify import software
 from fullmesh.verify.model import ClusterObservations
+from fullmesh.verify.node import LOOKED_AT
+
+RULES = (rule_software_drift, rule_cuda_version, rule_two_nccls, rule_known_defects)
 
 
 def cluster(**values: dict[str, str]) -> ClusterObservations:
@@ -44,28 +50,26 @@ def cluster(**values: dict[str, str]) -> ClusterObservations:
 
 
 def test_equal_or_silent_nodes_give_no_finding() -> None:
-    assert [f for rule in software.RULES for f in rule(cluster())] == []
-    assert [f for rule in software.RULES for f in rule(ladder_samples.healthy())] == []
-    assert list(software.rule_software_drift(cluster(el1={"locale": ""}))) == []
+    assert [f for rule in RULES for f in rule(cluster())] == []
+    assert [f for rule in RULES for f in rule(ladder_samples.healthy())] == []
+    assert list(rule_software_drift(cluster(el1={"locale": ""}))) == []
 
 
-@pytest.mark.parametrize("key", [*software.LOOKED_AT])
+@pytest.mark.parametrize("key", [*LOOKED_AT])
 def test_the_odd_node_is_named(key: str) -> None:
     said = key in ("torch_cuda", "driver_cuda")  # of the others as well
     usual = {name: {key: "usual"} for name in ("el1", "ubuntu2")} if said else {}
-    (found,) = software.rule_software_drift(cluster(**{**usual, "ubuntu1": {key: "other"}}))
+    (found,) = rule_software_drift(cluster(**{**usual, "ubuntu1": {key: "other"}}))
     assert (found.code, found.node, found.severity) == ("VC-116", "ubuntu1", WARNING)
-    assert software.LOOKED_AT[key] in found.cause
+    assert LOOKED_AT[key] in found.cause
     assert "other on ubuntu1" in found.cause
     assert found.fix
 
 
 def test_two_odd_nodes_are_both_named() -> None:
-    (found,) = software.rule_software_drift(
-        cluster(el1={"locale": "de_DE"}, ubuntu2={"locale": "de_DE"})
-    )
+    (found,) = rule_software_drift(cluster(el1={"locale": "de_DE"}, ubuntu2={"locale": "de_DE"}))
     assert found.node == "ubuntu1"
-    (found,) = software.rule_software_drift(
+    (found,) = rule_software_drift(
         cluster(el1={"time_zone": "Asia/Tokyo"}, ubuntu1={"time_zone": "Europe/Rome"})
     )
     assert "Europe/Rome" in found.cause + found.seen
@@ -83,18 +87,14 @@ def test_two_odd_nodes_are_both_named() -> None:
     ],
 )
 def test_torch_needs_a_driver_of_its_cuda(built: str, runs: str, fits: bool) -> None:
-    found = list(
-        software.rule_cuda_version(cluster(el1={"torch_cuda": built, "driver_cuda": runs}))
-    )
+    found = list(rule_cuda_version(cluster(el1={"torch_cuda": built, "driver_cuda": runs})))
     assert [(f.code, f.node, f.severity) for f in found] == (
         [] if fits else [("VC-117", "el1", ERROR)]
     )
 
 
 def test_the_fix_for_a_new_torch_is_a_lock_for_the_driver() -> None:
-    (found,) = software.rule_cuda_version(
-        cluster(el1={"torch_cuda": "13.0", "driver_cuda": "12.2"})
-    )
+    (found,) = rule_cuda_version(cluster(el1={"torch_cuda": "13.0", "driver_cuda": "12.2"}))
     named = re.search(r"torch_runtime_version: (\S+) .* for CUDA (\S+) ", found.fix)
     assert named
     older = Accelerators(
@@ -105,24 +105,22 @@ def test_the_fix_for_a_new_torch_is_a_lock_for_the_driver() -> None:
         nvidia_shown=1,
     )
     assert accelerators.choose_torch_build("el1", named[1], "", older) == f"cuda{named[2]}"
-    (found,) = software.rule_cuda_version(
-        cluster(el1={"torch_cuda": "13.0", "driver_cuda": "11.4"})
-    )
+    (found,) = rule_cuda_version(cluster(el1={"torch_cuda": "13.0", "driver_cuda": "11.4"}))
     assert "torch for CUDA 11 with your own lock (./fullmesh torch-lock creates one" in found.fix
 
 
 def test_a_known_defect_is_a_warning_with_its_nodes_and_source() -> None:
     seen = cluster()
-    assert list(software.rule_known_defects(seen)) == []
+    assert list(rule_known_defects(seen)) == []
     for name in seen.plan["nodes"]:
         seen.facts(name)["versions"] |= {"torch": "2.7.0+cu128", "torch_nccl": "2.29.3"}
-    (found,) = software.rule_known_defects(seen)
+    (found,) = rule_known_defects(seen)
     assert (found.code, found.severity) == ("VC-119", WARNING)
     assert (found.seen, found.expected) == ("2.7.0+cu128", "2.7.1 or newer")
     assert "pytorch/pytorch#153960" in found.cause
     assert all(name in found.cause for name in seen.plan["nodes"])
     seen.facts("el1")["versions"]["torch_nccl"] = "2.25.1"
-    _, found = software.rule_known_defects(seen)
+    _, found = rule_known_defects(seen)
     assert (found.node, found.expected) == ("el1", "2.27.3 or newer")
     assert "NVIDIA/nccl-tests#291" in found.cause
 
@@ -131,14 +129,14 @@ def test_a_known_defect_of_one_machine_or_driver_names_only_such_nodes() -> None
     seen = cluster(el1={"machine": "aarch64"}, ubuntu1={"machine": "x86_64"})
     for name in seen.plan["nodes"]:
         seen.facts(name)["versions"]["torch_nccl"] = "2.29.2"
-    (found,) = software.rule_known_defects(seen)
+    (found,) = rule_known_defects(seen)
     assert "NCCL 2.29.2 on el1 has" in found.cause
     for name in seen.plan["nodes"]:
         seen.facts(name)["versions"]["torch_nccl"] = ""
     seen.facts("ubuntu1")["survey"] = {
         "gpus": {"present": True, "cards": [], "driver": "560.35.03"}
     }
-    (found,) = software.rule_known_defects(seen)
+    (found,) = rule_known_defects(seen)
     assert "NVIDIA driver 560.35.03 on ubuntu1" in found.cause
 
 
@@ -146,9 +144,9 @@ def test_the_two_nccls_are_compared_within_a_node() -> None:
     seen = cluster()
     system = seen.nodes["el1"]["node"]["nccl"]["version"]
     seen.facts("el1")["versions"]["torch_nccl"] = system
-    assert list(software.rule_two_nccls(seen)) == []
+    assert list(rule_two_nccls(seen)) == []
     seen.facts("el1")["versions"]["torch_nccl"] = "2.99.1"
-    (found,) = software.rule_two_nccls(seen)
+    (found,) = rule_two_nccls(seen)
     assert (found.code, found.expected, found.seen) == ("VC-118", "2.99.1", system)
 
 

@@ -11,7 +11,7 @@ from fullmesh.causes.evidence import ClusterEvidence, has_loopback_prefix
 from fullmesh.causes.relations import fold_cluster_findings
 from fullmesh.causes.routes import decisions
 from fullmesh.diagnose import compare, shape, thin
-from fullmesh.diagnose.run import check_next_boot, filter_ladder_findings, find_causes
+from fullmesh.diagnose.run import check_next_boot, check_nodes, filter_ladder_findings, find_causes
 from fullmesh.model.ports import range_to_data_ports
 from fullmesh.model.types import ClusterPlan, DataPorts, PlanNode
 from fullmesh.observed.ports import PortRange
@@ -29,7 +29,6 @@ from fullmesh.verify import (
 )
 from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import mesh as verify_mesh
-from fullmesh.verify import node as verify_node
 from fullmesh.verify.blocked import CODES_OF
 from fullmesh.verify.model import (
     FAILED,
@@ -159,7 +158,7 @@ def run_verification_rules(evidence: ClusterEvidence) -> list[Finding]:
     if not evidence.nodes:
         return []
     rules_of_it = (
-        verify_node.check_nodes,
+        check_nodes,
         verify_cards.check_gpu_health,
         gid_pins.find_bad_gid_pins,
         job_start.check_job_start,

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import fold_cluster_findings
-from fullmesh.diagnose import shape, thin
+from fullmesh.diagnose import shape, thin, verification
 from fullmesh.diagnose.run import filter_ladder_findings, find_causes, find_hidden_causes
 from fullmesh.result.findings import ERROR, Finding
 from fullmesh.result.types import Result
-from fullmesh.verify import build, ladder
+from fullmesh.verify import build
 from fullmesh.verify.model import FAILED, PASSED, CheckOutcome, ClusterObservations
 
 
@@ -91,7 +91,7 @@ def build_result(seen: ClusterObservations, run: build.VerificationRun) -> Resul
     Raises:
         ValueError: the result does not follow its own schema, which is a defect of Fullmesh.
     """
-    checks, found = ladder.judge_all_checks(seen, run.why_not_outside)
+    checks, found = verification.judge_all_checks(seen, run.why_not_outside)
     found = add_root_causes(seen, found)
     checks = [name_root_cause(check, found) for check in checks]
     return build.validate_result(build.assemble_result(seen, run, checks, found))

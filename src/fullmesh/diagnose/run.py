@@ -13,6 +13,7 @@ from fullmesh.causes.processes.job_processes import is_live_job_port
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.result.findings import Finding
 from fullmesh.verify.blocked import CODES_OF, FIREWALLED
+from fullmesh.verify.model import ClusterObservations
 
 NEXT_BOOT = "next_boot"  # the family of findings about the next boot, which fold no other findings
 SHUT = {CODES_OF[verdict] for verdict in FIREWALLED}  # find_blocked_links reports every such link
@@ -43,6 +44,12 @@ def find_hidden_causes(evidence: ClusterEvidence) -> list[Finding]:
     """Return the findings of causes that are there although every check of the verification passes."""
     causes = (cause for cause in load_causes("DG").values() if cause.hidden and cause.find)
     return [finding for cause in causes if cause.find for finding in cause.find(evidence)]
+
+
+def check_nodes(seen: ClusterObservations) -> list[Finding]:
+    """Return the findings about the facts of nodes (checks L0, L1 and L6)."""
+    finds = (cause.find for cause in load_causes("VC").values() if cause.find)
+    return [finding for find in finds for finding in find(seen)]
 
 
 def find_causes(evidence: ClusterEvidence) -> list[Finding]:

@@ -167,7 +167,7 @@ SETTING_CHECKS = {
     "static_ip": "roles.static_ip:find_static_ip_faults",
     "time_sync": "roles.time_sync:find_time_sync_faults",
     "torch_runtime": "roles.torch_runtime:find_torch_faults",
-    "verify_cluster": "verify.ladder:find_verify_faults",
+    "verify_cluster": "diagnose.verification:find_verify_faults",
 }
 
 Filter = Callable[..., Any]

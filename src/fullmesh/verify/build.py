@@ -16,7 +16,6 @@ from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs
 from fullmesh.verify import ranks as verify_ranks
-from fullmesh.verify import software as verify_software
 from fullmesh.verify.model import FAILED, CheckOutcome, ClusterObservations
 
 SCHEMA: Final = 1
@@ -61,7 +60,7 @@ def summarize_node(seen: ClusterObservations, name: str, system: str) -> NodeSum
         "torch_nccl": str(versions.get("torch_nccl", "")),
         "nccl": verify_node.get_versions(seen, name)["nccl (system)"],
         "facts": {key: held for key, held in facts.items() if key in kept}
-        | {"software": verify_software.get_software(seen, name)},
+        | {"software": verify_node.get_software(seen, name)},
     }
 
 

@@ -21,8 +21,7 @@ from fullmesh.result.types import (
     RungId,
 )
 from fullmesh.verify import build
-from fullmesh.verify.ladder import describe_limited_nodes
-from fullmesh.verify.model import FAILED, NOT_RUN, PASSED, RUNGS
+from fullmesh.verify.model import FAILED, NOT_RUN, PASSED, RUNGS, describe_limited_nodes
 
 # The check that covers each node by itself. L1 compares nodes, and no run had the nodes of two parts.
 OF_NODES = "L0"

@@ -10,6 +10,7 @@ from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import LadderFacts, LadderLinksResult, LadderNodeResult, TracedPacket
 from fullmesh.observed.ranks import CollectedRanks, StartedRanks
 from fullmesh.observed.survey import NodeSurvey
+from fullmesh.result.findings import join_names
 from fullmesh.result.survey import get_survey
 from fullmesh.result.types import (
     BisectRun,
@@ -34,6 +35,11 @@ RUNGS: dict[RungId, str] = {
     "L7": "NCCL over all GPUs, values and bandwidth",
     "L8": "training: DDP, AMP, subgroups, FSDP",
 }
+
+
+def describe_limited_nodes(nodes: Sequence[str]) -> str:
+    """Describe that nodes are left out of the run."""
+    return f"{join_names(nodes)} left out of this run (--limit)"
 
 
 @dataclass(frozen=True)

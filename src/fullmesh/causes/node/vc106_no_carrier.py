@@ -12,6 +12,8 @@ next interface.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.relations import (
     KERNELS,
@@ -21,10 +23,32 @@ from fullmesh.causes.relations import (
     has_root_node,
     has_same_node,
 )
+from fullmesh.result.findings import Finding
+from fullmesh.verify.model import ClusterObservations
+from fullmesh.verify.node import list_node_links
+
+
+def rule_carrier(seen: ClusterObservations) -> Iterator[Finding]:
+    """Check that the cluster interface is up on each node."""
+    for name in seen.plan["nodes"]:
+        card = seen.facts(name).get("interface", {})
+        if card.get("exists") and not card["up"]:
+            yield Finding(
+                "VC-106",
+                "L1",
+                f"the cluster interface of {name} has no carrier",
+                node=name,
+                seen=f"{card['name']} down",
+                expected=f"{card['name']} up",
+                fix=f"on {name}: ip link set {card['name']} up, or reconnect the cable or switch port",
+                pairs=list_node_links(seen, name),
+            )
+
 
 CAUSE = Cause(
     "VC-106",
     __doc__,
+    find=rule_carrier,
     weight=1100,
     explains=(
         Explains(

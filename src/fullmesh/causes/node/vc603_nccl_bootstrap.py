@@ -10,6 +10,28 @@ this node.
 
 from __future__ import annotations
 
-from fullmesh.causes.engine import Cause
+from collections.abc import Iterator
 
-CAUSE = Cause("VC-603", __doc__)
+from fullmesh.causes.engine import Cause
+from fullmesh.result.findings import Finding
+from fullmesh.verify.model import ClusterObservations
+from fullmesh.verify.node import list_nccl_answers
+
+
+def rule_nccl_listener(seen: ClusterObservations) -> Iterator[Finding]:
+    """Check that NCCL, without a GPU, opens its bootstrap listener."""
+    for name, said in list_nccl_answers(seen):
+        if said["reason"]:
+            yield Finding(
+                "VC-603",
+                "L6",
+                f"NCCL on {name} could not open its bootstrap listener ({said['reason']})",
+                node=name,
+                seen=said["error"],
+                expected="an address and a port",
+                check=f"on {name}: set NCCL_DEBUG=INFO and look for 'Bootstrap'",
+                fix=seen.apply("packages"),
+            )
+
+
+CAUSE = Cause("VC-603", __doc__, find=rule_nccl_listener)

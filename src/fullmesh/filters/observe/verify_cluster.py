@@ -12,7 +12,7 @@ from ansible.errors import AnsibleFilterError
 from fullmesh import contract
 from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
 from fullmesh.border import validate_answer
-from fullmesh.diagnose import inventory, root_cause, shape
+from fullmesh.diagnose import inventory, root_cause, shape, verification
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import LadderLinksResult, LadderNodeResult, ProbePort, ProbeTarget
 from fullmesh.observed.ranks import CollectedRanks, StartedRanks
@@ -25,7 +25,6 @@ from fullmesh.verify import (
     bisect,
     bisected,
     build,
-    ladder,
     probe_wants,
     rank_ends,
     rdma_pairs,
@@ -310,9 +309,11 @@ def controller_is_peer(peers: list[str]) -> bool:
     return False
 
 
-def ladder_may_start(plan: ClusterPlan, variables: Any, options: dict[str, Any]) -> ladder.JobStart:
+def ladder_may_start(
+    plan: ClusterPlan, variables: Any, options: dict[str, Any]
+) -> verification.JobStart:
     """Decide whether to start the Gloo job, with the reason if not."""
-    return ladder.decide_job_start(collect_seen_state(plan, variables, options))
+    return verification.decide_job_start(collect_seen_state(plan, variables, options))
 
 
 def ladder_bisect_first(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, cast
 
+from fullmesh.diagnose.run import check_nodes
 from fullmesh.faults import Fault
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.result.types import RankRow, RungId, Status
@@ -32,6 +33,7 @@ from fullmesh.verify.model import (
     SKIPPED,
     CheckOutcome,
     ClusterObservations,
+    describe_limited_nodes,
 )
 
 JOB_RUNGS: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
@@ -143,7 +145,7 @@ def explain_no_start(seen: ClusterObservations, below: Sequence[Finding]) -> str
 def check_before_job(seen: ClusterObservations) -> list[Finding]:
     """Return the findings that are known before a job starts."""
     rules = (
-        verify_node.check_nodes,
+        check_nodes,
         verify_cards.check_gpus,
         gid_pins.find_bad_gid_pins,
         job_start.check_job_start,
@@ -186,11 +188,6 @@ def find_longest_call(seen: ClusterObservations, part: str, inner: str = "") -> 
         answer = answer.get(inner, {}) if inner else answer
         found = max(found, float(answer.get("seconds", 0.0) or 0.0))
     return found
-
-
-def describe_limited_nodes(nodes: Sequence[str]) -> str:
-    """Describe that nodes are left out of the run."""
-    return f"{join_names(nodes)} left out of this run (--limit)"
 
 
 def limit_to_run_nodes(seen: ClusterObservations, check: CheckOutcome) -> CheckOutcome:
