@@ -27,7 +27,7 @@ from fullmesh.causes.engine import load_cause, load_causes
 from fullmesh.causes.node import vc307_answer_format
 from fullmesh.diagnose import judge, run
 from fullmesh.observed.survey import NodeSurvey
-from fullmesh.verify import cards, gpu, job_start, pairs, ranks
+from fullmesh.verify import cards, gpu, pairs, ranks
 from fullmesh.verify.model import ClusterObservations
 
 # What no answer of a node makes, and why.
@@ -53,7 +53,6 @@ VERIFICATION = (
     *(one.find for one in load_causes("VC").values() if one.find),
     *pairs.RULES,
     *cards.CARD_RULES,
-    *job_start.RULES,
     *gpu.JOB_RULES,
     *ranks.RULES,
 )

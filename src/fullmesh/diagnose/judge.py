@@ -21,7 +21,6 @@ from fullmesh.result.types import MissedRow, NodeSummary, NoteRow, Result, RungI
 from fullmesh.verify import (
     build,
     gid_pins,
-    job_start,
     pairs,
     rdma_pairs,
     rdma_tries,
@@ -161,7 +160,6 @@ def run_verification_rules(evidence: ClusterEvidence) -> list[Finding]:
         check_nodes,
         verify_cards.check_gpu_health,
         gid_pins.find_bad_gid_pins,
-        job_start.check_job_start,
         pairs.check_links,
         rdma_tries.check_rdma,
     )

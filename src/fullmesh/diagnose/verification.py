@@ -13,7 +13,6 @@ from fullmesh.result.types import RankRow, RungId, Status
 from fullmesh.verify import (
     bisected,
     gid_pins,
-    job_start,
     mesh,
     pairs,
     probe_wants,
@@ -148,7 +147,6 @@ def check_before_job(seen: ClusterObservations) -> list[Finding]:
         check_nodes,
         verify_cards.check_gpus,
         gid_pins.find_bad_gid_pins,
-        job_start.check_job_start,
         pairs.check_links,
         rdma_tries.check_rdma,
     )

@@ -15,12 +15,39 @@ Fullmesh starts a login of the account: `launchers_job_user`, else `User=` of `f
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.relations import has_same_node
+from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
+from fullmesh.verify.job_start import describe_account, is_for_all_jobs, list_failed_steps
+from fullmesh.verify.model import ClusterObservations
+
+
+def rule_usable_files(seen: ClusterObservations) -> Iterator[Finding]:
+    """Check that the account may use the files that every job needs."""
+    for name, start, steps in list_failed_steps(seen, "use"):
+        closed = {one["error"]: one for one in reversed(steps)}
+        for path, first in closed.items():
+            files = join_names([one["subject"] for one in steps if one["error"] == path])
+            runs = path != first["subject"] or path.endswith("/python")
+            yield Finding(
+                "VC-313",
+                "L1",
+                f"{describe_account(start)} may not use {files} on {name}: {path} is closed to it",
+                node=name,
+                seen=f"{path}: {first['source']}",
+                expected="readable for every account",
+                fix=f"on {name}: chmod o+{'rx' if runs else 'r'} {shlex.quote(path)}",
+                severity=ERROR if is_for_all_jobs(seen, name, start) else WARNING,
+            )
+
 
 CAUSE = Cause(
     "VC-313",
     __doc__,
+    find=rule_usable_files,
     weight=300,
     explains=(Explains(("VC-302", "VC-305", "VC-310", "VC-317", "VC-322"), has_same_node),),
     cases=(CauseCase("job-python-closed", "chmod 700 /opt/fullmesh"),),
