@@ -127,7 +127,7 @@ def read_nvml() -> dict[str, Any]:
 
 def step_machine(run: StepRun) -> None:
     """Compare the GPU facts with NVML, and judge them by the rules of the verification."""
-    from fullmesh.verify import cards  # noqa: PLC0415 (its place is known only at run time)
+    from fullmesh.causes.engine import load_causes  # noqa: PLC0415 (its place is known only at run time)
     from fullmesh.verify.model import ClusterObservations  # noqa: PLC0415 (as above)
 
     if not run.has_gpu:
@@ -147,7 +147,8 @@ def step_machine(run: StepRun) -> None:
     plan: Any = {"nodes": {"node1": {"local_ranks": 1}}}
     said: Any = {"node1": {"node": {"facts": {"survey": {"gpus": gpus}}}}}
     seen = ClusterObservations(plan, said)
-    found = cards.check_gpu_health(seen)
+    rules = [one.find for one in load_causes("VC").values() if one.find and one.family == "gpu"]
+    found = [finding for rule in rules for finding in rule(seen)]
     run.numbers["findings"] = [
         {"code": one.code, "severity": one.severity, "cause": one.cause} for one in found
     ]

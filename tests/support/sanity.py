@@ -127,8 +127,6 @@ OPINIONS = {
     "stop-iteration-return": (
         "src/fullmesh/causes/addresses/taken_addresses.py",
         "src/fullmesh/causes/hang/hg163_slow_rank.py",
-        "src/fullmesh/verify/card_faults.py",
-        "src/fullmesh/verify/software.py",
     ),
     # names that stand in a quoted type
     "unused-import": (

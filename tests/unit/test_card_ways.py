@@ -8,9 +8,29 @@ from typing import Any
 import pytest
 from gpu_samples import Machine, gpus_of, smi
 
+from fullmesh.causes.engine import load_causes
 from fullmesh.contract import convert_value
 from fullmesh.observed.survey import GpuSurvey
-from fullmesh.verify.card_faults import GpuNodeFacts, find_gpu_faults
+from fullmesh.result.findings import Finding
+from fullmesh.verify.cards import GpuNodeFacts
+from fullmesh.verify.model import ClusterObservations
+
+CAUSES = [cause for code, cause in load_causes("VC").items() if "VC-131" <= code <= "VC-147"]
+
+
+def find_gpu_faults(nodes: dict[str, GpuNodeFacts]) -> list[Finding]:
+    """The faults of single GPUs, and of the ways between them."""
+    seen: Any = {
+        name: {
+            "node": {
+                "facts": {"survey": {"gpus": one.gpus, "rdma": [{"state": "ACTIVE"}] * one.rdma}}
+            }
+        }
+        for name, one in nodes.items()
+    }
+    plan: Any = {"nodes": {name: {} for name in nodes}}
+    observed = ClusterObservations(plan, seen)
+    return [found for cause in CAUSES if cause.find for found in cause.find(observed)]
 
 
 def gpus(*numa: tuple[str, int], links: tuple[int, ...] = (), model: str = "A100") -> GpuSurvey:

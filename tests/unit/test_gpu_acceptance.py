@@ -29,7 +29,8 @@ from fullmesh.verbs import explain
 from fullmesh.explain.records import RankRecords
 from fullmesh.hang import ask, recorder
 from fullmesh.hang.judge import judge_job
-from fullmesh.verify import cards
+from fullmesh.causes.engine import load_causes
+load_causes("VC")
 from fullmesh.verify.model import ClusterObservations
 for name in ("survey.job", "facts.gpu", "facts.node"):
     steps.on_nodes(name)

@@ -32,12 +32,13 @@ from verify_changes import (
 )
 
 from fullmesh import contract
+from fullmesh.causes.gpu import vc148_gid_index
 from fullmesh.diagnose import verification
 from fullmesh.diagnose.root_cause import add_root_causes
 from fullmesh.observed.ranks import NcclStepResult
 from fullmesh.observed.survey import EfaSurvey, RdmaPort
 from fullmesh.result.findings import Finding
-from fullmesh.verify import gid_pins, gpu, nccl_ways
+from fullmesh.verify import gpu, nccl_ways
 from fullmesh.verify.model import ClusterObservations
 
 OURS = "/etc/fullmesh/env"
@@ -415,12 +416,12 @@ def test_the_network_is_named_while_nccl_still_connects(rank: Rank, tmp_path: Pa
     ],
 )
 def test_a_pin_is_read_as_nccl_reads_it(value: str, index: int | None) -> None:
-    assert gid_pins.parse_gid_index(value) == index
+    assert vc148_gid_index.parse_gid_index(value) == index
 
 
 def pins_of(seen: ClusterObservations) -> list[Finding]:
     """What is said of pins, of a survey that is read again by its type."""
-    return list(gid_pins.find_bad_gid_pins(records.read_again(seen)))
+    return list(vc148_gid_index.find_bad_gid_pins(records.read_again(seen)))
 
 
 @pytest.mark.parametrize(

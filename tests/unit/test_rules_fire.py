@@ -27,7 +27,7 @@ from fullmesh.causes.engine import load_cause, load_causes
 from fullmesh.causes.node import vc307_answer_format
 from fullmesh.diagnose import judge, run
 from fullmesh.observed.survey import NodeSurvey
-from fullmesh.verify import cards, gpu, pairs, ranks
+from fullmesh.verify import gpu, pairs, ranks
 from fullmesh.verify.model import ClusterObservations
 
 # What no answer of a node makes, and why.
@@ -52,7 +52,6 @@ CAUSES = load_causes("DG")
 VERIFICATION = (
     *(one.find for one in load_causes("VC").values() if one.find),
     *pairs.RULES,
-    *cards.CARD_RULES,
     *gpu.JOB_RULES,
     *ranks.RULES,
 )

@@ -9,8 +9,9 @@ from ansible.module_utils.fullmesh.survey import job
 from test_rules_fire import nodes_with_gpus
 from verify_changes import UBUNTU1, survey
 
+from fullmesh.causes.gpu.vc113_xid import rule_xid_errors
 from fullmesh.result.findings import ERROR, WARNING, Finding
-from fullmesh.verify import cards, xids
+from fullmesh.verify import xids
 
 # NVIDIA's documents (Xid catalog, Xid errors, Fabric Manager User Guide), stas00/ml-engineering, a gist of 2015.
 BUS = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus."
@@ -79,7 +80,7 @@ def said(*lines: str) -> list[Finding]:
     seen = copy.deepcopy(nodes_with_gpus())
     stamped = [f"4,{at},990000000,-;{line}" for at, line in enumerate(lines)]
     survey(seen, UBUNTU1)["kernel_log"] = job.parse_kernel_log(stamped, 1000.0)
-    return list(cards.rule_xid_errors(seen))
+    return list(rule_xid_errors(seen))
 
 
 def test_the_worst_report_of_a_node_is_named() -> None:

@@ -20,13 +20,11 @@ from fullmesh.result.survey import get_survey
 from fullmesh.result.types import MissedRow, NodeSummary, NoteRow, Result, RungId
 from fullmesh.verify import (
     build,
-    gid_pins,
     pairs,
     rdma_pairs,
     rdma_tries,
     schedule,
 )
-from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify.blocked import CODES_OF
 from fullmesh.verify.model import (
@@ -44,6 +42,8 @@ WRONG_SOURCE = CODES_OF["wrong_source"]
 JUDGED: tuple[RungId, ...] = ("L0", "L1", "L2")
 # Requirements of a plan. On unconfigured nodes, findings about them would be wrong.
 OF_A_PLAN = frozenset({"VC-107", "VC-108", "VC-122", "VC-123", "VC-212", "VC-602", "VC-604"})
+# The diagnosis compares the nodes' GPUs and ranks with its own rules.
+OF_A_JOB = ("VC-111", "VC-717", "VC-718")
 
 
 @dataclass(frozen=True)
@@ -158,12 +158,15 @@ def run_verification_rules(evidence: ClusterEvidence) -> list[Finding]:
         return []
     rules_of_it = (
         check_nodes,
-        verify_cards.check_gpu_health,
-        gid_pins.find_bad_gid_pins,
         pairs.check_links,
         rdma_tries.check_rdma,
     )
-    found = [finding for rule in rules_of_it for finding in rule(evidence.seen)]
+    found = [
+        finding
+        for rule in rules_of_it
+        for finding in rule(evidence.seen)
+        if finding.code not in OF_A_JOB
+    ]
     if not evidence.assumed:
         return found
     # No setting names the network, so jobs may use the other one as well.

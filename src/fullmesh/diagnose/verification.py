@@ -12,7 +12,6 @@ from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.result.types import RankRow, RungId, Status
 from fullmesh.verify import (
     bisected,
-    gid_pins,
     mesh,
     pairs,
     probe_wants,
@@ -20,7 +19,6 @@ from fullmesh.verify import (
     rdma_tries,
     schedule,
 )
-from fullmesh.verify import cards as verify_cards
 from fullmesh.verify import gpu as verify_gpu
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import ranks as verify_ranks
@@ -145,8 +143,6 @@ def check_before_job(seen: ClusterObservations) -> list[Finding]:
     """Return the findings that are known before a job starts."""
     rules = (
         check_nodes,
-        verify_cards.check_gpus,
-        gid_pins.find_bad_gid_pins,
         pairs.check_links,
         rdma_tries.check_rdma,
     )

@@ -16,8 +16,7 @@ from fullmesh.contract import convert_rank_steps
 from fullmesh.ec2 import efa
 from fullmesh.observed.survey import JobVariable, RdmaPort
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
-from fullmesh.verify import card_faults
-from fullmesh.verify.cards import OURS, get_gpu_survey, list_gpus
+from fullmesh.verify.cards import OURS, GpuNodeFacts, find_numa_faults, get_gpu_survey, list_gpus
 from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.rank_ends import iterate_ranks
 
@@ -321,9 +320,7 @@ def rule_gpudirect(seen: ClusterObservations) -> Iterator[Finding]:
             continue
         never = any(NEVER_DIRECT in card["name"] for card in list_gpus(seen, name))
         # said already, of the node's slots
-        apart = card_faults.find_numa_faults(
-            name, card_faults.GpuNodeFacts(get_gpu_survey(seen, name), rdma=True)
-        )
+        apart = find_numa_faults(name, GpuNodeFacts(get_gpu_survey(seen, name), rdma=True))
         if never or any(apart):
             continue
         why = explain_no_gpudirect(name, took, seen)

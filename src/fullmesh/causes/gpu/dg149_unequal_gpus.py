@@ -21,13 +21,13 @@ from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import has_same_node
 from fullmesh.observed.survey import GpuSurvey
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
-from fullmesh.verify import card_faults
+from fullmesh.verify.cards import has_hidden_gpus
 
 
 def summarize_gpus(evidence: ClusterEvidence, name: str) -> dict[str, str]:
     """Return the values to compare. Empty if GPUs are hidden or nvidia-smi fails, which VC-131 and VC-132 report."""
     held = cast("GpuSurvey", evidence.survey(name).get("gpus", {}))
-    if "present" not in held or held.get("failed") or card_faults.has_hidden_gpus(held):
+    if "present" not in held or held.get("failed") or has_hidden_gpus(held):
         return {}
     return {
         "GPUs": str(len(held["cards"])),

@@ -12,10 +12,34 @@ remapped, at the next reset of the GPU.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
+from fullmesh.result.findings import Finding, join_names
+from fullmesh.verify.cards import list_gpus
+from fullmesh.verify.model import ClusterObservations
+
+
+def rule_ecc_errors(seen: ClusterObservations) -> Iterator[Finding]:
+    """Check that no GPU had an uncorrectable memory error since the driver was loaded."""
+    for name in seen.plan["nodes"]:
+        bad = [card for card in list_gpus(seen, name) if card.get("ecc_volatile")]
+        if bad:
+            yield Finding(
+                "VC-112",
+                "L1",
+                f"{join_names([str(card['bus']) for card in bad])} of {name} had memory errors that ECC could not fix",
+                node=name,
+                seen=f"{sum(card['ecc_volatile'] for card in bad)} uncorrectable errors",
+                expected="0",
+                check=f"on {name}: nvidia-smi -q -d ECC,ROW_REMAPPER",
+                fix=f"reboot {name}, which remaps rows. Replace the GPU if the errors return",
+            )
+
 
 CAUSE = Cause(
     "VC-112",
     __doc__,
+    find=rule_ecc_errors,
     cases=(CauseCase("gpu-ecc", "two errors that ECC could not correct", by=RECORDED),),
 )
