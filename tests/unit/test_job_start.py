@@ -19,7 +19,7 @@ from causes.changes import start_of_job, started, survey
 from records import EL1
 from records import UBUNTU1 as UB
 
-from fullmesh.diagnose.run import check_nodes
+from fullmesh.diagnose.run import run_cause_checks
 from fullmesh.observed.survey import NO_HOME, NO_LOGIN, JobLogin
 from fullmesh.verify.model import ClusterObservations
 
@@ -259,7 +259,7 @@ def judged(change: Callable[[ClusterObservations], None], *, manifest: bool = Tr
     seen = copy.deepcopy(records.cluster())
     change(seen)
     seen.nodes[UB]["node"]["facts"]["survey"]["manifest"] = manifest
-    return check_nodes(seen)
+    return run_cause_checks(seen)
 
 
 def test_an_override_on_all_nodes_may_be_meant() -> None:

@@ -51,7 +51,7 @@ OTHER_RULES = {
 CAUSES = load_causes("DG")
 VERIFICATION = (
     *(one.find for one in load_causes("VC").values() if one.find),
-    *pairs.RULES,
+    pairs.rule_open_links,
     *gpu.JOB_RULES,
     *ranks.RULES,
 )

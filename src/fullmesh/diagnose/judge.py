@@ -11,7 +11,12 @@ from fullmesh.causes.evidence import ClusterEvidence, has_loopback_prefix
 from fullmesh.causes.relations import fold_cluster_findings
 from fullmesh.causes.routes import decisions
 from fullmesh.diagnose import compare, shape, thin
-from fullmesh.diagnose.run import check_next_boot, check_nodes, filter_ladder_findings, find_causes
+from fullmesh.diagnose.run import (
+    check_next_boot,
+    filter_ladder_findings,
+    find_causes,
+    run_cause_checks,
+)
 from fullmesh.model.ports import range_to_data_ports
 from fullmesh.model.types import ClusterPlan, DataPorts, PlanNode
 from fullmesh.observed.ports import PortRange
@@ -157,8 +162,8 @@ def run_verification_rules(evidence: ClusterEvidence) -> list[Finding]:
     if not evidence.nodes:
         return []
     rules_of_it = (
-        check_nodes,
-        pairs.check_links,
+        run_cause_checks,
+        pairs.rule_open_links,
         rdma_tries.check_rdma,
     )
     found = [

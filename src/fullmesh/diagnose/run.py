@@ -46,8 +46,8 @@ def find_hidden_causes(evidence: ClusterEvidence) -> list[Finding]:
     return [finding for cause in causes if cause.find for finding in cause.find(evidence)]
 
 
-def check_nodes(seen: ClusterObservations) -> list[Finding]:
-    """Return the findings about the facts of nodes (checks L0, L1 and L6)."""
+def run_cause_checks(seen: ClusterObservations) -> list[Finding]:
+    """Return the findings of the causes that are checked before a job (checks L0 to L2, L6 and L7)."""
     finds = (cause.find for cause in load_causes("VC").values() if cause.find)
     return [finding for find in finds for finding in find(seen)]
 

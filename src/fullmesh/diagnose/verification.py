@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, cast
 
-from fullmesh.diagnose.run import check_nodes
+from fullmesh.diagnose.run import run_cause_checks
 from fullmesh.faults import Fault
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.result.types import RankRow, RungId, Status
@@ -142,8 +142,8 @@ def explain_no_start(seen: ClusterObservations, below: Sequence[Finding]) -> str
 def check_before_job(seen: ClusterObservations) -> list[Finding]:
     """Return the findings that are known before a job starts."""
     rules = (
-        check_nodes,
-        pairs.check_links,
+        run_cause_checks,
+        pairs.rule_open_links,
         rdma_tries.check_rdma,
     )
     return filter_asked_findings(seen, [finding for rule in rules for finding in rule(seen)])

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, cast
 
-from fullmesh.observed.ladder import SLOW, LinkResult, PeerKind
-from fullmesh.result.findings import WARNING, Finding, join_names
+from fullmesh.observed.ladder import LinkResult, PeerKind
+from fullmesh.result.findings import Finding, join_names
 from fullmesh.result.types import LinkRow, PortRow, RdmaRow
 from fullmesh.verify import mesh, schedule
 from fullmesh.verify.blocked import (
@@ -134,99 +134,6 @@ def rule_open_links(seen: ClusterObservations) -> Iterator[Finding]:
         )
 
 
-def rule_late_answers(seen: ClusterObservations) -> Iterator[Finding]:
-    """Report open links that are slow, and those whose listener answered late because its machine is busy."""
-    yield from find_slow_links(seen)
-    for source in seen.plan["nodes"]:
-        slow = sorted(
-            {
-                r["node"]
-                for r in get_link_records(seen, source)
-                if r["verdict"] == OPEN and r["remark"] and not r["remark"].startswith(SLOW)
-            }
-        )
-        if slow:
-            yield Finding(
-                "VC-209",
-                "L2",
-                f"{join_names(slow)} accepted the connections of {source} but answered late. The links are open",
-                node=slow[0],
-                peer=source,
-                direction=f"{source} -> {join_names(slow)}",
-                seen="no complete answer in time",
-                expected="an answer",
-                check=f"on {slow[0]}: uptime",
-                fix="run the verification again when the node is less busy",
-                severity=WARNING,
-                pairs=tuple((source, peer) for peer in slow),
-            )
-
-
-def find_slow_links(seen: ClusterObservations) -> Iterator[Finding]:
-    """Report links that pass large packets, but so slowly that a job would hang."""
-    for source in seen.plan["nodes"]:
-        slow: dict[str, str] = {}
-        for r in get_link_records(seen, source):
-            if r["verdict"] == OPEN and r["remark"].startswith(SLOW):
-                slow.setdefault(r["node"], r["remark"])
-        for peer, remark in slow.items():
-            yield Finding(
-                "VC-209",
-                "L2",
-                f"{source} -> {peer}: {remark}",
-                node=source,
-                peer=peer,
-                direction=f"{source} -> {peer}",
-                seen=remark,
-                expected="64 KiB there and back at once",
-                check=f"on both: tc qdisc show; ethtool {seen.plan['nodes'][source]['interface'] or 'INTERFACE'}",
-                fix="remove the limit on the nodes, the switch or the hypervisor",
-                pairs=((source, peer),),
-            )
-
-
-def rule_sample_ports(seen: ClusterObservations) -> Iterator[Finding]:
-    """Check that the kernel assigns ports inside the range to listeners that did not request one."""
-    data = seen.plan["data_ports"]
-    for name in seen.plan["nodes"]:
-        ports = seen.nodes.get(name, {}).get("node", {}).get("ports", [])
-        given = [p["port"] for p in ports if p["kind"] == "sample" and not p["error"]]
-        out = [port for port in given if not data["first"] <= port <= data["last"]]
-        if out:
-            yield Finding(
-                "VC-212",
-                "L2",
-                f"a listener on {name} got a port outside the data range",
-                node=name,
-                port=", ".join(map(str, out)),
-                seen=", ".join(map(str, out)),
-                expected=str(data["firewalld"]),
-                fix=seen.apply("tuning"),
-            )
-
-
-def rule_outside_port(seen: ClusterObservations) -> Iterator[Finding]:
-    """Check that peers cannot reach ports outside the plan."""
-    if seen.mode != ONLY_MODE:
-        return
-    for source in seen.plan["nodes"]:
-        for record in get_link_records(seen, source):
-            if record["kind"] == "outside" and record["verdict"] == OPEN:
-                yield Finding(
-                    "VC-210",
-                    "L2",
-                    f"{source} reaches {record['node']} on a port that the plan does not open",
-                    node=record["node"],
-                    peer=source,
-                    port=f"{record['port']}/tcp",
-                    direction=f"{source} -> {record['node']}",
-                    seen=OPEN,
-                    expected="shut",
-                    check=f"on {record['node']}: firewall-cmd --list-all-zones",
-                    fix=seen.apply("firewall"),
-                )
-
-
 def is_reached_from_outside(record: Mapping[str, Any]) -> bool:
     """Return whether the node itself answered: its listener's greeting, with the clock offset, was read.
 
@@ -234,31 +141,6 @@ def is_reached_from_outside(record: Mapping[str, Any]) -> bool:
     proxy on its default route accepts connections to any address (seen in practice).
     """
     return record["verdict"] == OPEN and record["offset"] is not None
-
-
-def rule_outsider_access(seen: ClusterObservations) -> Iterator[Finding]:
-    """Check that machines other than peers cannot reach the named ports."""
-    if seen.mode == "off":
-        return
-    reached: dict[str, list[Mapping[str, Any]]] = {}
-    for record in seen.outside.get("links", []):
-        if is_reached_from_outside(record):
-            reached.setdefault(record["node"], []).append(record)
-    for name, found in reached.items():
-        ports = ", ".join(f"{port}/tcp" for port in sorted({r["port"] for r in found}))
-        yield Finding(
-            "VC-211",
-            "L2",
-            f"the controller, which is not a peer, reaches {ports} on {name}",
-            node=name,
-            peer="controller",
-            port=ports,
-            direction=f"controller -> {name}",
-            seen=", ".join(f"{r['address']}:{r['port']} open" for r in found),
-            expected="open to peers only",
-            check=f"on {name}: firewall-cmd --get-active-zones",
-            fix=seen.apply("firewall"),
-        )
 
 
 def describe_untested_guards(seen: ClusterObservations, why_not_outside: str) -> list[str]:
@@ -279,17 +161,3 @@ def describe_untested_guards(seen: ClusterObservations, why_not_outside: str) ->
                 " (a proxy on the way?), so this says nothing about the node"
             )
     return notes
-
-
-RULES = (
-    rule_open_links,
-    rule_late_answers,
-    rule_sample_ports,
-    rule_outside_port,
-    rule_outsider_access,
-)
-
-
-def check_links(seen: ClusterObservations) -> list[Finding]:
-    """Return all findings of this check."""
-    return [finding for rule in RULES for finding in rule(seen)]
