@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fullmesh.foreign_text import parse_decimal
 from fullmesh.init import propose
 from fullmesh.init.propose import MachineAnswer, Network, NetworkProposal
 from fullmesh.observed.first_look import NicNeighbor
@@ -42,8 +43,8 @@ class NodeNic:
     def order(self) -> tuple[tuple[int, str], ...]:
         """Return a sort key: ens2 before ens10, and enp1s0 before its twin enP2p1s0."""
         return tuple(
-            (int(part), "") if part.isdigit() else (-1, part.lower())
-            for part in re.split(r"(\d+)", self.name)
+            (-1, part.lower()) if (number := parse_decimal(part)) is None else (number, "")
+            for part in re.split(r"([0-9]+)", self.name)
         )
 
     @property
