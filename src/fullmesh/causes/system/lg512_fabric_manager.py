@@ -11,7 +11,7 @@ Fabric`, or ./fullmesh verify -i INVENTORY (VC-147)
 **Fix:** Install and enable nvidia-fabricmanager in exactly the driver's version. Role nvidia_driver
 does this on machines with NVSwitches.
 
-**Source:** pytorch/pytorch#35710, CUDA's cudaErrorSystemNotReady
+**Source:** pytorch/pytorch#35710, akash-network/website#632, CUDA's cudaErrorSystemNotReady
 """
 
 from __future__ import annotations
@@ -32,9 +32,21 @@ CAUSE = LogCause(
         Pattern("system not yet initialized"),
         Pattern("CUDA_ERROR_SYSTEM_NOT_READY"),
         Pattern("cudaErrorSystemNotReady"),
+        Pattern(
+            "match with driver version",
+            r"fabric manager NVIDIA GPU driver interface version \S{1,40} (?:don't|doesn't) match with driver",
+        ),
     ),
     weight=93,
     recorded=(
+        RecordedLog(
+            "a fabric manager of another version",
+            (
+                "node1 nv-fabricmanager[104230]: fabric manager NVIDIA GPU driver interface version "
+                "550.127.05 don't match with driver version 550.120. Please update with matching "
+                "NVIDIA driver package."
+            ),
+        ),
         RecordedLog(
             "no fabric manager",
             (
