@@ -305,6 +305,8 @@ def read_rank_state(
 ) -> Rank:
     """Return one rank: its own answer, and the observed state."""
     rank, world = parse_rank(env)
+    # before the query: the hook reads the stack first, and what a running thread waits for changes within milliseconds
+    seen = read_native_state(pid, around.waits)
     header, entries, arrivals, missing = query_rank(pid, share)
     why = "" if entries or missing else explain_empty_record(env, header["torch"])
     if why:
@@ -314,12 +316,13 @@ def read_rank_state(
         threads = hang_answer.dump_stacks(pid)
     if not threads:
         missing.append({"what": "stacks", "why": missing[-1]["why"] if missing else "it says none"})
-    seen = read_native_state(pid, around.waits)
     found: Rank = {
         **describe_unread_rank(pid, env, host, ""),
         "rank": header["rank"] if header["rank"] >= 0 else rank,
         "world": header["world"] or world,
-        "process": "running" if seen["state"] not in ("", "Z", "X") else "gone",
+        "process": "running"
+        if hang_calls.read_process_state(pid) not in ("", "Z", "X")
+        else "gone",
         "groups": header["groups"],
         "entries": entries,
         "arrivals": arrivals,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import slow_jobs
 from hang_jobs import START
 
 from fullmesh.settings import ROOT
@@ -79,3 +80,22 @@ def test_a_hung_job_is_named_while_it_hangs(bench: Bench) -> None:
     assert lines[-1].startswith(
         f"fullmesh watch: [HG-107] rank 1 (ubuntu1) sleeps at {place}, while rank 0"
     )
+
+
+@pytest.mark.rest
+def test_a_slow_rank_is_named_while_its_job_continues(bench: Bench) -> None:
+    script = slow_jobs.JOBS["slow_sleep"].script
+    place = Job(bench, script).line("time.sleep(0.04)")
+    with watched(bench, script, "--stalled", "20") as process:
+        lines = lines_until(process, "[HG-", 300)
+        assert process.poll() is None, lines
+    assert lines[-1].startswith("fullmesh watch: [HG-163] the job continues, but rank 0 waits ")
+    assert f"for rank 1 (ubuntu1). Reason: it sleeps at {place}" in lines[-1]
+
+
+@pytest.mark.rest
+def test_a_healthy_job_under_watch_is_not_reported(bench: Bench) -> None:
+    script = slow_jobs.JOBS["healthy_varied"].script
+    with watched(bench, script, "--stalled", "20") as process:
+        lines = lines_until(process, "fullmesh watch:", 150)
+    assert [line for line in lines if "fullmesh watch:" in line] == []

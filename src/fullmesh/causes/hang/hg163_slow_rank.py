@@ -84,6 +84,7 @@ def _make_slow_finding(job: ObservedJob, slow: SlowRanks) -> HangFinding:
         group=slow.group,
         place=place,
         waiting=waiting,
+        share=slow.share,
         seen=f"{'it was' if one else 'they were'} last in {slow.last} of {slow.rounds} late rounds, typically"
         f" {_format_seconds(slow.lag)} behind the others; {slow.collectives} collectives of {desc} in"
         f" {slow.seconds:.1f} s" + "".join(f"; also: {reason.text}" for reason in reasons[1:SHOWN]),

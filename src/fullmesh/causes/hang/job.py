@@ -44,6 +44,7 @@ class HangFinding:
         group, number, kind: the collective that the others wait in. "", 0 and "" if there is none.
         place: ``/home/user/train.py:88`` of the first of the ranks, or "".
         waiting: the ranks that wait for it.
+        share: the share of time that they lose, if the job continues, else 0.
         seen, expected, check, fix: as in a diagnosis. An empty check means that of the cause's page.
         severity: a cause, a warning, or a note that nothing is wrong.
         follows: the findings that it explains.
@@ -58,6 +59,7 @@ class HangFinding:
     kind: str = ""
     place: str = ""
     waiting: tuple[int, ...] = ()
+    share: float = 0.0
     seen: str = ""
     expected: str = ""
     check: str = ""
@@ -78,6 +80,7 @@ class HangFinding:
             "kind": self.kind,
             "place": self.place,
             "waiting": list(self.waiting),
+            "share": round(self.share, 3),
             "seen": self.seen,
             "expected": self.expected,
             "fix": self.fix,

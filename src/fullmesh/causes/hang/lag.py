@@ -15,10 +15,11 @@ reason. So collectives whose arrivals overlap are one round. The rank that enter
 the time since all others had entered it, once.
 
 **Spread.** Steps of healthy ranks vary, and one is always last. If the ranks are alike, each is last in about
-1 / ranks of the rounds. A rank is slow if it is last so often that this is chance in one of a million cases, and if
-the others wait for it for a tenth of the time, beyond the time that they wait for each other. Rounds with small lags
-say nothing, so several thresholds are tried: a rank that is 6 % late in each step is found with the first, one that
-reads its data for 2 s in every tenth step with the last.
+1 / ranks of the rounds. A rank is slow under two conditions. It is last so often that this is chance in one of a
+million cases, even if rounds with the same last rank come in a row. And the others wait for it for a tenth of the time,
+beyond the time that they wait for each other. Rounds with small lags say nothing, so several thresholds are tried: a
+rank that is 12 % late in each step is found with the first one, a rank that reads its data for 2 s in every tenth step
+with the last.
 
 Functions are pure, and the numbers of ranks, groups and collectives are those that the collector sent, which limits
 them.
@@ -179,6 +180,36 @@ def get_chance(count: int, times: int, units: int) -> float:
     return sum(term(number) for number in range(times, count + 1))
 
 
+def count_independent(hits: Sequence[bool]) -> float:
+    """Return how many independent observations a series is worth.
+
+    If long texts come in a row, one rank is last in a row, and these rounds say little more than one of them does.
+    Neighbours that agree more often than chance (autocorrelation) make the series worth less.
+    """
+    count, share = len(hits), sum(hits) / len(hits)
+    spread = share * (1 - share)
+    if count < 2 or not spread:  # noqa: PLR2004 (neighbours)
+        return count
+    pairs = itertools.pairwise(one - share for one in hits)
+    alike = sum(before * later for before, later in pairs) / (count - 1) / spread
+    alike = min(max(alike, 0.0), 0.99)
+    return count * (1 - alike) / (1 + alike)
+
+
+def is_beyond_chance(order: Sequence[int], unit: int, units: int) -> bool:
+    """Return whether a unit is last so often that equal units would not be.
+
+    Args:
+        order: the last unit of each round.
+        unit: the one to judge.
+        units: their number.
+    """
+    hits = [one == unit for one in order]
+    count = count_independent(hits)
+    times = count * sum(hits) / len(hits)
+    return get_chance(round(count), round(times), units) <= CHANCE
+
+
 def judge_rounds(
     rounds: Sequence[Round], units: Mapping[int, Sequence[int]], doubt: int, group: str
 ) -> SlowRanks | None:
@@ -200,11 +231,8 @@ def judge_rounds(
         least = max(threshold * total / len(steps), LEAST_LAG, 2 * doubt)
         late = [(unit, lag) for unit, lag in lasts if lag > least]
         counts = Counter(unit for unit, _ in late)
-        slow = [
-            unit
-            for unit in units
-            if counts[unit] and get_chance(len(late), counts[unit], len(units)) <= CHANCE
-        ]
+        order = [unit for unit, _ in late]
+        slow = [unit for unit in counts if is_beyond_chance(order, unit, len(units))]
         if not 0 < len(slow) <= len(units) // 2:
             continue
         doubted = doubt * sum(counts[unit] for unit in slow) / total

@@ -34,11 +34,15 @@ def find_p2p_call(sample: JobSample, rank: int) -> str:
 
 
 def has_not_moved(job: ObservedJob, rank: int) -> bool:
-    """Return whether a rank's main thread was at the same place in the last sample."""
+    """Return whether a rank was at the same place in the last sample, and has entered nothing since."""
     before = job.before
     if before is None or rank not in before.ranks:
         return job.stalled <= 0
-    return before.place(rank) == job.now.place(rank)
+    newest = [
+        max((entry["record"] for entry in sample.ranks[rank]["entries"]), default=-1)
+        for sample in (before, job.now)
+    ]
+    return before.place(rank) == job.now.place(rank) and newest[0] == newest[1]
 
 
 def _has_p2p_record(now: JobSample, rank: int) -> bool:
