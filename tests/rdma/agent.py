@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 sys.path.insert(0, sys.argv[1])
 from fullmesh.detach import BASE, make_run_directory
-from fullmesh.probe import rdma
+from fullmesh.probe import rdma, rdma_rates
 from fullmesh.probe.listeners import start_listeners
 from fullmesh.survey import filters, job, net
 
@@ -56,7 +57,10 @@ def answer(request: dict[str, list[object]]) -> object:
     if "targets" not in request:
         return survey()
     me = {"node": NODE, "address": ADDRESS, "token": TOKEN, "payload": 0}
-    return rdma.probe_rdma(request["targets"], me)
+    if request.get("rate"):
+        ends = time.monotonic() + rdma.SECONDS
+        return rdma_rates.measure_rdma_rates(request["targets"], me, ends)
+    return rdma.probe_rdma(request["targets"], me, time.monotonic() + 2 * rdma.SECONDS)
 
 
 def write(value: object) -> None:

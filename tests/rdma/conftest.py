@@ -78,8 +78,15 @@ class RdmaLab:
             asked = {name: pool.submit(self.agents[name].ask, **r) for name, r in requests.items()}
             return {name: one.result() for name, one in asked.items()}
 
-    def observe(self, environment: dict[str, str] | None = None) -> ClusterEvidence:
-        """Survey both machines, choose the pairs as `diagnose` does, and try them at the same time."""
+    def observe(
+        self, environment: dict[str, str] | None = None, *, rate: bool = False
+    ) -> ClusterEvidence:
+        """Survey both machines, choose the pairs as `diagnose` does, and try them at the same time.
+
+        Args:
+            environment: of jobs on both machines.
+            rate: measure the rates too, one machine after the other.
+        """
         plan: Any = {
             "nodes": {n: {"address": m.rail_address(0)} for n, m in self.machines.items()},
             "master": {"node": "rdma1"},
@@ -91,6 +98,10 @@ class RdmaLab:
         opened: Any = {name: [{"port": a.port, "error": ""}] for name, a in self.agents.items()}
         targets = build_rdma_targets(plan, opened, surveys)
         tried = self.ask_all({name: {"targets": held} for name, held in targets.items()})
+        if rate:
+            for name, held in targets.items():
+                ways = [one for one in held if not one["spare"]]
+                tried[name]["rates"] = self.agents[name].ask(targets=ways, rate=True)
         nodes: Any = {}
         for name, held in surveys.items():
             addresses = {

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from fullmesh.verify.rdma_tries import check_rdma, list_rdma_tries
+from fullmesh.causes.rdma.dg199_slow_rail import rule_slow_rails
+from fullmesh.verify.rdma_tries import check_rdma, list_rdma_tries, map_rdma_rates
 
 from .conftest import PROGRAM, RdmaLab
 
@@ -215,3 +216,19 @@ def test_a_rail_that_no_job_uses_is_not_tried(lab: RdmaLab) -> None:
     finally:
         lab.run((2, NO_GUARD))
     assert [one for one in found if one.code != "VC-230"] == []
+
+
+def test_the_rate_of_each_rail_is_measured(lab: RdmaLab) -> None:
+    """One rail is limited to 60 Mbit/s in one direction. Soft-RoCE has no port speed, so no rate is an alarm."""
+    lab.run((1, "tc qdisc add dev eth3 root netem rate 60mbit limit 10000"))
+    try:
+        evidence = lab.observe(rate=True)
+    finally:
+        lab.run((1, "tc qdisc del dev eth3 root"))
+    rates = map_rdma_rates(evidence.seen)
+    assert len(rates) == 4
+    assert 5 < rates["rdma1", "rdma2", "rxe2", "rxe2"] < 66
+    assert (
+        min(rates["rdma1", "rdma2", "rxe1", "rxe1"], rates["rdma2", "rdma1", "rxe2", "rxe2"]) > 66
+    )
+    assert list(rule_slow_rails(evidence)) == []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import records
 from causes.changes import survey
+from causes.rdma import make_try, tried
 from hypothesis import given
 from hypothesis import strategies as st
 from test_compare import third
@@ -16,7 +17,7 @@ from test_compare import third
 from fullmesh.causes.quality.dg138_packet_loss import rule_packet_loss
 from fullmesh.causes.quality.dg139_slow_link import rule_slow_rates
 from fullmesh.causes.quality.rates import SlowCulprit, Way, find_slow_culprits, schedule_rate_rounds
-from fullmesh.diagnose import judge
+from fullmesh.diagnose import judge, shape
 from fullmesh.filters.observe import diagnose
 from fullmesh.result.findings import Finding
 
@@ -223,6 +224,36 @@ def test_a_node_measures_with_its_partner_on_a_reached_listener() -> None:
     assert diagnose.diagnose_partners(plan, opened, {}, pairs) == nobody
     assert diagnose.diagnose_partners(plan, opened, linked, []) == nobody
     assert diagnose.diagnose_rounds(plan, {"el1": opened["el1"]}) == []
+
+
+def test_rdma_rates_are_measured_for_pairs_that_passed() -> None:
+    made = records.world("healthy")
+    failed = make_try("el1", 2, own={"step": "rtr", "count": 0})
+    tried(("el1", failed))(made)
+    made["nodes"]["ubuntu1"]["links"]["rdma"]["pairs"][0]["gid"] = 7  # a node that lies
+    plan, said, pairs = made["plan"], made["nodes"], [("el1", "ubuntu1")]
+    opened = {name: one["node"]["ports"] for name, one in said.items()}
+    linked = {name: one["links"] for name, one in said.items()}
+    given = diagnose.diagnose_partners(plan, opened, linked, pairs)
+    (target,) = given["rdma"]["el1"]
+    assert (target["node"], target["device"]) == ("ubuntu1", "rxe1")
+    assert target["address"] == plan["nodes"]["ubuntu1"]["address"]
+    assert target["tcp_port"] in {one["port"] for one in opened["ubuntu1"]}
+    assert [one["device"] for one in given["rdma"]["ubuntu1"]] == ["rxe2"]
+
+
+def test_the_rates_of_all_rounds_are_part_of_the_links() -> None:
+    rate = {"node": "ubuntu1", "device": "rxe1", "peer_device": "rxe1", "mbit_s": 1.5}
+    rounds = [{"answers": {"el1": {"rdma": {"pairs": [], "counters": {}, "rates": [rate]}}}}] * 2
+    variables = {
+        "__diagnose_linked": {"answers": {"el1": {"rdma": {"pairs": [], "counters": {}}}}},
+        "__diagnose_rated": {"results": rounds},
+    }
+    found = diagnose.collect_observations(variables, "el1")
+    assert found["links"]["rdma"]["rates"] == [rate, rate]
+    odd = [{**rate, "mbit_s": value} for value in (-1.0, 1e9, "x", None)]
+    lying = {"rdma": {"pairs": [], "counters": {}, "rates": [*odd, {**rate, "node": "z"}, rate]}}
+    assert shape.sanitize_probe(lying, {"el1", "ubuntu1"})["rdma"]["rates"] == [rate]
 
 
 def test_without_slow_links_no_node_is_blamed() -> None:

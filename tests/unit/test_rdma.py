@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 import records
-from ansible.module_utils.fullmesh.probe import listeners, rdma, verbs
+from ansible.module_utils.fullmesh.probe import listeners, rdma, rdma_rates, verbs
 from ansible.module_utils.fullmesh.probe.listeners import ListenerServer
 from ansible.module_utils.fullmesh.probe.verbs import VerbsError
 from ansible.module_utils.fullmesh.survey import job
@@ -133,6 +133,22 @@ class StandIn:
                 data = data[:-1] + bytes([data[-1] ^ 1])
         with socket.create_connection(("127.0.0.1", self.peer)) as wire:
             wire.sendall(data)
+
+    def expect_stream(self, size: int) -> None:
+        """Nothing to do."""
+
+    def send_stream(self, size: int, seconds: float, deadline: float) -> float:
+        """Send one message for a rate."""
+        self.send_message(b"x" * size, deadline)
+        return 1.25e9
+
+    def receive_stream(self, size: int, deadline: float) -> int:
+        """Receive until the client ends the stream."""
+        count = 0
+        with contextlib.suppress(VerbsError):
+            while self.receive_message(deadline):
+                count += 1
+        return count
 
     def receive_message(self, deadline: float) -> bytes:
         """Wait for a message as the library does."""
@@ -299,6 +315,27 @@ def test_the_time_for_all_tries(
     assert rdma.compute_end(count, 1000.0 + limit) == 1000.0 + seconds
 
 
+def measure(*targets: Any, seconds: float = 60.0) -> list[Any]:
+    """The rates of pairs."""
+    me: Any = {"node": "a", "address": "127.0.0.1", "token": TOKEN, "payload": 0}
+    return rdma_rates.measure_rdma_rates(list(targets), me, time.monotonic() + seconds)
+
+
+def test_each_pair_has_a_rate_unless_it_fails(peer: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rdma_rates, "LEAST", 2.0)
+    found = measure(
+        make_target(peer),
+        make_target(peer, "lost@0"),
+        make_target(peer, "good", "mr@12"),
+        make_target(peer, "good", "other"),
+    )
+    assert found == [
+        {"node": "b", "device": "good", "peer_device": device, "mbit_s": 10000.0}
+        for device in ("good", "other")
+    ]
+    assert measure(make_target(peer), seconds=1.0) == []
+
+
 def test_pairs_without_time_are_reported(peer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rdma, "LEAST", 99.0)
     (said,) = run_tries(make_target(peer))
@@ -385,6 +422,34 @@ def test_waiting_for_a_message_polls_less_and_less(monkeypatch: pytest.MonkeyPat
     assert slept[0] == verbs.POLL_LEAST
     assert max(slept) == verbs.POLL_MOST
     assert len(slept) < 400
+
+
+def test_a_stream_keeps_few_messages_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message takes 0.01 s until its acknowledgement."""
+    made = verbs.Connection.__new__(verbs.Connection)
+    made.outgoing, made.keys = ctypes.create_string_buffer(64), [1, 2]
+    made.queues, made.pair, made.is_over = [1, 2], 0, lambda: False
+    clock, flying, most = [100.0], [0], [0]
+
+    def post(*_: object) -> int:
+        flying[0] += 1
+        most[0] = max(most[0], flying[0])
+        return 0
+
+    def poll(*_: object) -> int:
+        clock[0] += 0.01
+        flying[0] -= 1
+        return 1
+
+    made.post_send, made.poll = post, poll
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    assert made.send_stream(64, 0.3, 200.0) == pytest.approx(6400)
+    assert (flying[0], most[0]) == (0, verbs.IN_FLIGHT)
+    made.poll = lambda *_: 0
+    made.is_over = lambda: True
+    with pytest.raises(VerbsError, match="send"):
+        made.send_stream(64, 0.3, 200.0)
+    assert made.receive_stream(64, 200.0) == 0
 
 
 def test_the_process_of_a_try_holds_no_port_of_the_listeners() -> None:

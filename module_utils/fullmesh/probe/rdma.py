@@ -4,7 +4,8 @@
 
 The two ends agree over a connection to one of the probe's listeners, which authenticates both (handshake.py). Then:
 
-client: ``{"device": ..., "port": ..., "gid": ..., "offer": ...}``    the peer's device, and the own queue pair
+client: ``{"device": ..., "port": ..., "gid": ..., "offer": ...}``    the peer's device, and the own queue pair.
+        ``"rate": true`` asks for a stream: then the client sends messages only, and its outcome ends the stream.
 server: ``{"offer": ...}``                                            its queue pair, which is connected already
 both:   messages over RDMA in turn, in both directions, each with data that only this run can know
 both:   ``{"step": ..., "error": ..., "count": ...}``                 the step that failed, and the messages that came
@@ -50,6 +51,7 @@ SILENT_SECONDS = 6.0  # for one message; the device reports a path that drops pa
 OUTCOME_SECONDS = 2.0  # to exchange the outcomes
 SECONDS = 16.0  # for one try at each end, and the least for all tries of a node
 LEAST = 8.0  # a try that would have less time is not made, because one on a path that drops packets takes so long
+RATE_SECONDS = 0.3  # for the rate of one pair
 PATIENCE = 1.0  # after that, the kernel ends the process of a try, and after twice that, nobody waits for it
 AT_ONCE = 4
 SERVED_MOST = 16
@@ -327,11 +329,19 @@ def serve_exchange(sock: socket.socket, rest: bytes, token: str) -> None:
             raise RdmaStepError("exchange", "EPROTO")
         made, index = make_connection(device, port, gid)
         made.connect(index, psn, peer)
-        made.expect_message(LARGE)
+        if asked.get("rate") is True:
+            made.expect_stream(LARGE)
+        else:
+            made.expect_message(LARGE)
     except (RdmaStepError, VerbsError) as error:
         lines.write(make_end(*describe_failure(error)))
         return
     lines.write({"offer": make_offer(made, gid, psn)})
+    if asked.get("rate") is True:
+        made.is_over = lines.has_news
+        with contextlib.suppress(VerbsError):  # the client reports it
+            made.receive_stream(LARGE, lines.deadline)
+        return
     exchange_messages(lines, made, make_seed(token, peer.number, made.number), first=False)
 
 
@@ -360,8 +370,10 @@ def open_exchange(target: RdmaTarget, me: ProbeOrigin, deadline: float) -> Excha
     return lines
 
 
-def try_target(target: RdmaTarget, me: ProbeOrigin, deadline: float) -> RdmaResult:
-    """Do the client's part of a try."""
+def try_target(
+    target: RdmaTarget, me: ProbeOrigin, deadline: float, rate: bool = False
+) -> RdmaResult:
+    """Do the client's part of a try, or of a measurement of the *rate*."""
     psn = random.getrandbits(24)
     result = describe_untried(target, "")
     try:
@@ -374,6 +386,7 @@ def try_target(target: RdmaTarget, me: ProbeOrigin, deadline: float) -> RdmaResu
                 "port": target["peer_port"],
                 "gid": target["peer_gid"],
                 "offer": make_offer(made, target["gid"], psn),
+                **({"rate": True} if rate else {}),
             }
         )
         said = lines.read()
@@ -383,6 +396,11 @@ def try_target(target: RdmaTarget, me: ProbeOrigin, deadline: float) -> RdmaResu
         peer = parse_offer(said["offer"])
         result["peer_mtu"] = MTUS.get(peer.mtu, 0)
         made.connect(index, psn, peer)
+        if rate:
+            speed = made.send_stream(LARGE, RATE_SECONDS, deadline)
+            result["mbit_s"] = round(speed * 8 / 1e6, 1)
+            lines.write(make_end())
+            return result
         made.expect_message(LARGE)
         seed = make_seed(me["token"], made.number, peer.number)
         result["own"], result["peer"] = exchange_messages(lines, made, seed, first=True)

@@ -73,9 +73,14 @@ def connect_to_peers(**want: Any) -> LadderLinksResult:
                 said["networks"] = inner
     said["links"], slow = refute_black_holes(said["links"], targets, me, want["seconds"])
     if want["rdma"]:
-        from .rdma import probe_rdma  # noqa: PLC0415 (few nodes have RDMA)
+        from . import rdma, rdma_rates  # noqa: PLC0415 (few nodes have RDMA)
 
-        said["rdma"] = probe_rdma(want["rdma"], me, begun + want["rdma_seconds"])
+        limit = begun + want["rdma_seconds"]
+        if want["bandwidth"]:
+            rates = rdma_rates.measure_rdma_rates(want["rdma"], me, limit)
+            said["rdma"] = {"pairs": [], "counters": {}, "rates": rates}
+        else:
+            said["rdma"] = rdma.probe_rdma(want["rdma"], me, limit)
     said["seconds"] = round(time.monotonic() - begun, 3)
     size = min(want["bandwidth"], PAYLOAD_LIMIT)
     if size:

@@ -44,7 +44,9 @@ MOST_READS, RNR_TIMER, SEND_PSN, MOST_ANSWERS, PEER = 1 << 13, 1 << 15, 1 << 16,
 ACK_TIMEOUT, RETRY_COUNT = 16, 7
 RNR_DELAY, RNR_COUNT = 20, 6  # 10 ms each
 HOP_LIMIT = 64
-DEPTH = 4
+DEPTH = 16
+IN_FLIGHT = 4  # messages of a stream. The receiver is DEPTH ahead, so that it is never too late
+POLLS = 200  # between two looks at the clock
 # Between two polls of a completion queue: longer and longer, so that waiting processes leave the CPU to soft-RoCE.
 POLL_LEAST, POLL_MOST, POLL_SHARE = 0.0005, 0.02, 0.125
 # enum ibv_wc_status, the entries that name a cause
@@ -446,6 +448,71 @@ class Connection:
         done = self.post_receive(self.pair, ctypes.addressof(request), ctypes.addressof(bad))
         self.check("post_recv", done)
 
+    def post_message(self, size: int) -> None:
+        """Send the first *size* bytes of the buffer without waiting."""
+        piece = Piece(ctypes.addressof(self.outgoing), size, self.keys[0])
+        request = SendRequest(
+            sg_list=ctypes.pointer(piece), num_sge=1, opcode=SEND, send_flags=SIGNALED
+        )
+        bad = PTR()
+        done = self.post_send(self.pair, ctypes.addressof(request), ctypes.addressof(bad))
+        self.check("post_send", done)
+
+    def send_stream(self, size: int, seconds: float, deadline: float) -> float:
+        """Send messages for *seconds*. Return the rate in bytes per second that the peer's device acknowledged.
+
+        Raises:
+            VerbsError: ``send`` with the completion's status, or 0 if none came until the deadline.
+        """
+        begun = time.monotonic()
+        for _ in range(IN_FLIGHT):
+            self.post_message(size)
+        posted, acknowledged = IN_FLIGHT, 0
+        while acknowledged < posted:
+            self.wait_busily("send", self.queues[0], deadline)
+            acknowledged += 1
+            if time.monotonic() - begun < seconds:
+                self.post_message(size)
+                posted += 1
+        return acknowledged * size / (time.monotonic() - begun)
+
+    def expect_stream(self, size: int) -> None:
+        """Prepare to receive a stream."""
+        for _ in range(DEPTH):
+            self.expect_message(size)
+
+    def receive_stream(self, size: int, deadline: float) -> int:
+        """Receive messages until the peer ends the stream. Return how many came."""
+        count = 0
+        while True:
+            try:
+                self.wait_busily("receive", self.queues[1], deadline)
+            except VerbsError as error:
+                if error.args == ("receive", 0) and time.monotonic() < deadline:
+                    return count  # the peer has written its line
+                raise
+            self.expect_message(size)
+            count += 1
+
+    def wait_busily(self, step: str, queue: int, deadline: float) -> None:
+        """Wait for one completion without sleeping, for a measurement."""
+        done = Completion()
+        while True:
+            for _ in range(POLLS):
+                count = self.poll(queue, 1, ctypes.addressof(done))
+                if count < 0:
+                    raise VerbsError("poll_cq", -count)
+                if count:
+                    self.check_status(step, done)
+                    return
+            if time.monotonic() > deadline or self.is_over():
+                raise VerbsError(step)
+
+    def check_status(self, step: str, done: Completion) -> None:
+        """Raise the step's error if a completion has one."""
+        if done.status:
+            raise VerbsError(step, done.status)
+
     def send_message(self, data: bytes, deadline: float) -> None:
         """Send a message, and wait until the peer's device has acknowledged it.
 
@@ -453,13 +520,7 @@ class Connection:
             VerbsError: ``send`` with the completion's status, or 0 if none came until the deadline.
         """
         ctypes.memmove(self.outgoing, data, len(data))
-        piece = Piece(ctypes.addressof(self.outgoing), len(data), self.keys[0])
-        request = SendRequest(
-            sg_list=ctypes.pointer(piece), num_sge=1, opcode=SEND, send_flags=SIGNALED
-        )
-        bad = PTR()
-        done = self.post_send(self.pair, ctypes.addressof(request), ctypes.addressof(bad))
-        self.check("post_send", done)
+        self.post_message(len(data))
         self.wait("send", self.queues[0], deadline)
 
     def receive_message(self, deadline: float) -> bytes:
@@ -480,8 +541,7 @@ class Connection:
             if count < 0:
                 raise VerbsError("poll_cq", -count)
             if count:
-                if done.status:
-                    raise VerbsError(step, done.status)
+                self.check_status(step, done)
                 return done
             now = time.monotonic()
             if now > deadline or self.is_over():

@@ -134,7 +134,7 @@ class RdmaEnd(TypedDict):
     count: int
 
 
-class RdmaResult(RdmaPair):
+class RdmaResultBase(RdmaPair):
     """The outcome of a try.
 
     Attributes:
@@ -148,11 +148,32 @@ class RdmaResult(RdmaPair):
     peer_mtu: int
 
 
-class RdmaProbe(TypedDict):
+class RdmaResult(RdmaResultBase, total=False):
+    """The outcome with the rate, if it was measured."""
+
+    mbit_s: float
+
+
+class RdmaRate(TypedDict):
+    """The rate from a device of this node to one of a peer."""
+
+    node: str
+    device: str
+    peer_device: str
+    mbit_s: float
+
+
+class RdmaProbeBase(TypedDict):
     """The tries of a node. ``counters``: error counters of its devices that grew meanwhile, ``mlx5_0:1 NAME``."""
 
     pairs: list[RdmaResult]
     counters: dict[str, int]
+
+
+class RdmaProbe(RdmaProbeBase, total=False):
+    """The tries with the rates, if they were measured."""
+
+    rates: list[RdmaRate]
 
 
 class PlannedNic(TypedDict):

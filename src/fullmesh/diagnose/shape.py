@@ -220,6 +220,7 @@ NEIGHBOURS = build_template(survey.NeighbourTable)
 TRACED = build_template(ladder.TracedPacket)
 EFA = build_template(survey.EfaSurvey)
 LAST_PORT = 65535
+MBIT_MOST = 1e7  # of an RDMA port; the fastest one has 800,000
 TRACED_MOST, NETWORKS_MOST = 500, 16
 
 
@@ -232,6 +233,16 @@ def keep_valid_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[
         and 0 < link["port"] <= LAST_PORT
         and min(link.get("lost", 0), link.get("segments", 0)) >= 0
     ]
+
+
+def keep_valid_tries(rdma: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    """Return the tries and rates of RDMA whose peer is in the plan. A rate is one that a port can have."""
+    kept = {**rdma, "pairs": [one for one in rdma["pairs"] if one["node"] in names]}
+    if "rates" in rdma:
+        kept["rates"] = [
+            one for one in rdma["rates"] if one["node"] in names and 0 < one["mbit_s"] < MBIT_MOST
+        ]
+    return kept
 
 
 def get_answer(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -265,7 +276,7 @@ def sanitize_probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
         ]
     rdma = fit_or_default(RDMA, links.get("rdma"))
     if rdma is not None:
-        found["rdma"] = {**rdma, "pairs": [one for one in rdma["pairs"] if one["node"] in names]}
+        found["rdma"] = keep_valid_tries(rdma, names)
     if met is not None:
         lists = {key: keep_valid_links(met[key], names) for key in ("links", "past") if key in met}
         found["as_job"] = {**met, **lists}

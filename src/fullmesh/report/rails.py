@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from fullmesh.causes.engine import load_cause
-from fullmesh.report.model import OPEN, UNKNOWN, get_plan_nodes
+from fullmesh.report.model import OPEN, UNKNOWN, format_figure, get_plan_nodes
 from fullmesh.report.view import MatrixCell
 from fullmesh.result.findings import join_names
 from fullmesh.result.types import FindingBase, RdmaRow, Result
@@ -43,12 +43,17 @@ class RailMatrix:
     @property
     def works(self) -> bool:
         """Return whether RDMA works between all pairs."""
-        return all(cell == WORKS for cell in self.list_cells())
+        return all(cell.kind == OPEN for cell in self.list_cells())
+
+    @property
+    def wanted(self) -> bool:
+        """Return whether the matrix says more than its line: a pair failed, or rates were measured."""
+        return any(cell != WORKS for cell in self.list_cells())
 
     def describe(self) -> str:
         """Describe the outcome in one line."""
         cells = self.list_cells()
-        good = sum(cell == WORKS for cell in cells)
+        good = sum(cell.kind == OPEN for cell in cells)
         untried = sum(cell.kind == UNKNOWN for cell in cells)
         parts = [f"works between {good} of {len(cells)} ordered pairs of nodes"]
         parts += [f"{len(cells) - good - untried} failed"] if good + untried < len(cells) else []
@@ -98,7 +103,12 @@ def build_rail_cell(
     failed = [row for row in rows if row["step"] and row["step"] not in UNTRIED]
     if not failed:
         untried = next((row for row in rows if row["step"]), None)
-        return WORKS if untried is None else MatrixCell(UNKNOWN, "?", "not tried", ())
+        if untried is not None:
+            return MatrixCell(UNKNOWN, "?", "not tried", ())
+        rates = [row["mbit_s"] for row in rows if "mbit_s" in row]
+        if not rates:
+            return WORKS
+        return MatrixCell(OPEN, "✓", "works", (format_figure(sum(rates) / 1000, "Gbit/s"),))
     row = failed[0]
     if "code" not in row:  # of an older version
         return MatrixCell(FAILED_KIND, "✕", "failed", (row["step"],))

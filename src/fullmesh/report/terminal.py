@@ -144,7 +144,9 @@ def format_rail_cell(cell: MatrixCell | None) -> str:
         return "-"
     if cell.kind == rails.FAILED_KIND:
         return f"[bold red]{escape(cell.lines[0])}[/]"
-    return f"[dim]{escape(cell.word)}[/]" if cell.kind == model.UNKNOWN else escape(cell.word)
+    if cell.kind == model.UNKNOWN:
+        return f"[dim]{escape(cell.word)}[/]"
+    return escape(cell.lines[0] if cell.lines else cell.word)
 
 
 def print_node_table(console: Console, table: Table) -> None:
@@ -160,7 +162,7 @@ def print_rails(result: Result, console: Console) -> None:
     """Print a line for rails with the same outcome, and their matrix if something failed."""
     for one in rails.build_rail_matrices(result):
         console.print(escape(one.describe()))
-        if not one.works and len(one.nodes) <= MATRIX_NODES:
+        if one.wanted and len(one.nodes) <= MATRIX_NODES:
             rows = [
                 (source, [format_rail_cell(cell) for cell in cells]) for source, cells in one.rows
             ]

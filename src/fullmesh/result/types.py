@@ -118,6 +118,7 @@ class RdmaRow(TypedDict):
     rail: NotRequired[
         Annotated[str, Meta(description="the rail of the plan, or the network of the address")]
     ]
+    mbit_s: NotRequired[Annotated[NotNegative, Meta(description="one sample, on request")]]
     code: NotRequired[
         Annotated[str, Meta(description="of the finding, if the pair was tried and failed")]
     ]

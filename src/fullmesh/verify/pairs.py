@@ -27,6 +27,7 @@ from fullmesh.verify.rdma_tries import (
     find_swapped_cables,
     find_try_code,
     list_rdma_tries,
+    map_rdma_rates,
     name_rail,
 )
 
@@ -76,7 +77,7 @@ def index_rdma_rows(seen: ClusterObservations) -> dict[tuple[str, str], list[Rdm
     """Map ordered pairs of nodes to their pairs of RDMA devices that were tried, apart from spare ones."""
     found: dict[tuple[str, str], list[RdmaRow]] = {}
     tries = list_rdma_tries(seen)
-    swapped = find_swapped_cables(tries)
+    swapped, rates = find_swapped_cables(tries), map_rdma_rates(seen)
     for one in tries:
         if one.said["spare"]:
             continue
@@ -88,6 +89,9 @@ def index_rdma_rows(seen: ClusterObservations) -> dict[tuple[str, str], list[Rdm
             "error": end["error"] if end else "",
             "rail": name_rail(seen, one),
         }
+        ends = (one.source, one.target, one.said["device"], one.said["peer_device"])
+        if ends in rates:
+            row["mbit_s"] = rates[ends]
         if code := find_try_code(one, swapped):
             row["code"] = code
         found.setdefault((one.source, one.target), []).append(row)

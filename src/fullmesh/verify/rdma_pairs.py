@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 
 from fullmesh.model.types import ClusterPlan
-from fullmesh.observed.ladder import ProbePort, RdmaTarget
+from fullmesh.observed.ladder import ProbePort, RdmaResult, RdmaTarget
 from fullmesh.observed.survey import NodeSurvey, RdmaPort
 from fullmesh.verify.nccl_ways import UP, is_port_selected
 
@@ -164,6 +164,36 @@ def make_target(
         "address": address,
         "tcp_port": listener,
     }
+
+
+def build_rate_targets(
+    plan: ClusterPlan, opened: Sequence[ProbePort], peer: str, tried: Sequence[RdmaResult]
+) -> list[RdmaTarget]:
+    """Return the pairs of devices with *peer* whose rates are measured: those whose try passed.
+
+    Args:
+        plan: of the cluster.
+        opened: the listeners of the peer.
+        peer: the other node.
+        tried: the tries of this node.
+    """
+    listener = next((one["port"] for one in opened if not one["error"]), 0)
+    return [
+        {
+            "node": peer,
+            "device": one["device"],
+            "port": one["port"],
+            "gid": one["gid"],
+            "peer_device": one["peer_device"],
+            "peer_port": one["peer_port"],
+            "peer_gid": one["peer_gid"],
+            "spare": False,
+            "address": plan["nodes"][peer]["address"],
+            "tcp_port": listener,
+        }
+        for one in tried
+        if one["node"] == peer and not (one["spare"] or one["own"]["step"] or one["peer"]["step"])
+    ]
 
 
 def explain_untried(surveys: Mapping[str, NodeSurvey]) -> dict[str, str]:

@@ -114,6 +114,15 @@ def list_rdma_tries(seen: ClusterObservations) -> list[RdmaTry]:
     ]
 
 
+def map_rdma_rates(seen: ClusterObservations) -> dict[tuple[str, str, str, str], float]:
+    """Map source, target, device and the peer's device to the measured rate in Mbit/s."""
+    return {
+        (name, one["node"], one["device"], one["peer_device"]): one["mbit_s"]
+        for name in seen.plan["nodes"]
+        for one in seen.nodes.get(name, {}).get("links", {}).get("rdma", {}).get("rates", [])
+    }
+
+
 def check_rdma(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that RDMA works on every pair of devices, in both directions."""
     tries = list_rdma_tries(seen)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import records
 from causes.changes import Break, put, together
-from causes.rdma import END, dg196_rdma_rule, make_gid, make_try, tried
+from causes.rdma import END, dg196_rdma_rule, dg199_slow_rail, make_gid, make_try, tried
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 from report_pages import Page
@@ -101,6 +101,21 @@ def test_a_cell_has_the_root_cause_of_its_finding() -> None:
     change.apply(world)
     bad = next(one for one in rails.build_rail_matrices(records.diagnosed(world)) if not one.works)
     assert {cell.lines[0] for cell in bad.list_cells()} == {"DG-196"}
+
+
+def test_measured_rates_are_in_the_cells() -> None:
+    world = records.world("healthy")
+    dg199_slow_rail.rated(el1_2=13_000.0)(world)
+    world["plan"]["rails"] = RAILS
+    result = records.diagnosed(world)
+    found = {one.rails[0]: one for one in rails.build_rail_matrices(result)}
+    assert found["rail2"].works
+    assert [[list(cell.lines) for cell in cells if cell] for _, cells in found["rail2"].rows] == [
+        [["13 Gbit/s"]],
+        [["92 Gbit/s"]],
+    ]
+    assert "13 Gbit/s" in Page(page.render_report_page(result)).text()
+    assert "DG-199" in show(result)
 
 
 def test_a_pair_that_was_not_tried_does_not_work() -> None:

@@ -10,12 +10,12 @@ from ansible.errors import AnsibleFilterError
 from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
 from fullmesh.causes.quality import rates
 from fullmesh.causes.quality.rates import Way
-from fullmesh.diagnose import inventory, judge, show, traces
+from fullmesh.diagnose import inventory, judge, shape, show, traces
 from fullmesh.filters.observe.verify_cluster import build_node_identity, choose_rdma_targets
 from fullmesh.model.types import ClusterPlan
 from fullmesh.plain import to_json_value
 from fullmesh.result.types import Result
-from fullmesh.verify import probe_wants, schedule
+from fullmesh.verify import probe_wants, rdma_pairs, schedule
 from fullmesh.verify.blocked import FIREWALLED
 from fullmesh.verify.schedule import ProbeScope
 
@@ -150,6 +150,10 @@ def diagnose_partners(
         chosen = [one for one in targets if (one["node"], one["port"]) in good][:1]
         if chosen:
             given[host] = {**build_node_identity(plan, host), "targets": chosen}
+            probe = shape.sanitize_probe(linked.get(host) or {}, set(plan["nodes"]))
+            tried = probe.get("rdma", {}).get("pairs", [])
+            rdma = rdma_pairs.build_rate_targets(plan, opened[peer], peer, tried)
+            given[host] |= {"rdma": rdma} if rdma else {}
     return group_by_argument(given) or {"node": {}}
 
 
@@ -165,6 +169,9 @@ def collect_observations(variables: Any, host: str) -> dict[str, Any]:
     measured = [to_json_value(rate) for one in rounds for rate in one.get("bandwidth", [])]
     if "links" in found and measured:
         found["links"]["bandwidth"] = measured
+    rated = [rate for one in rounds for rate in (one.get("rdma") or {}).get("rates", [])]
+    if "links" in found and found["links"].get("rdma") and rated:
+        found["links"]["rdma"]["rates"] = to_json_value(rated)
     return found
 
 

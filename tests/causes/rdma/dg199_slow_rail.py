@@ -1,0 +1,44 @@
+"""Cases of DG-199."""
+
+from __future__ import annotations
+
+from records import EL1 as EL
+from records import UBUNTU1 as UB
+from records import World
+
+from causes.changes import Break, Change, node, survey, together
+from causes.rdma import tried
+
+
+def rated(**odd: float) -> Break:
+    """All rates of two rails are 92 Gbit/s, except for those that are given: source and rail."""
+
+    def change(world: World) -> None:
+        for name, peer in ((EL, UB), (UB, EL)):
+            node(world, name)["links"]["rdma"]["rates"] = [
+                {
+                    "node": peer,
+                    "device": f"rxe{rail}",
+                    "peer_device": f"rxe{rail}",
+                    "mbit_s": odd.get(f"{name}_{rail}", 92_000.0),
+                }
+                for rail in (1, 2)
+            ]
+
+    return together(tried(), change)
+
+
+def narrow(world: World) -> None:
+    """The PCIe link of one port carries 63 Gbit/s, and the NIC supports no more."""
+    link = {"link_width": "2", "link_speed": "32.0 GT/s PCIe"}
+    survey(world, UB)["rdma"][1]["pcie"] = {
+        f"{which}_{key}": value for key, value in link.items() for which in ("current", "max")
+    }
+
+
+CHANGES = {
+    "13 Gbit/s of 100": Change(EL, rated(el1_2=13_000.0)),
+    "less than half of what PCIe carries": Change(
+        UB, together(rated(el1_2=60_000.0, ubuntu1_2=30_000.0), narrow)
+    ),
+}
