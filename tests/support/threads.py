@@ -57,7 +57,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "imex": ("LG-445",),
     "interface": ("LG-101", "LG-108", "LG-410", "LG-424"),
     "ipc-namespaces": ("LG-731",),
-    "jax-late-start": (),
+    "jax-late-start": ("LG-613",),
     "jax-port": ("LG-611",),
     "launcher-argument": ("LG-323",),
     "limits": ("LG-515",),

@@ -10,7 +10,7 @@ UNIT -p LimitMEMLOCK
 **Fix:** Set LimitMEMLOCK=infinity in the unit or --ulimit memlock=-1 for the container. For logins,
 run ./fullmesh apply --tags tuning.
 
-**Source:** NVIDIA/nccl-tests#206, NVIDIA/nccl#380
+**Source:** NVIDIA/nccl-tests#206, NVIDIA/nccl#380, kvcache-ai/Mooncake#1382
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ CAUSE = LogCause(
             "ibv_",
             r"ibv_(?:reg_mr|create_cq|create_qp|alloc_\w{1,8})\w*\W.{0,60}Cannot allocate memory",
         ),
+        # Mooncake
+        Pattern(
+            "Failed to register memory",
+            r"Failed to register memory \S{1,40}: Cannot allocate memory",
+        ),
     ),
     weight=90,
     recorded=(
@@ -39,6 +44,13 @@ CAUSE = LogCause(
             (
                 "n:1:2 [0] misc/ibvwrap.cc:160 NCCL WARN Call to ibv_reg_mr failed with error "
                 "Cannot allocate memory"
+            ),
+        ),
+        RecordedLog(
+            "memlock of Mooncake",
+            (
+                "E0115 11:21:23.104512 3662714 rdma_context.cpp:254] Failed to register memory "
+                "0x7f1280000000: Cannot allocate memory [12]"
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""A GPU failed (Xid, ECC)
+"""A GPU failed (Xid, ECC, NVLink)
 
 The driver reports a failing GPU ({detail}).
 
@@ -9,7 +9,7 @@ The driver reports a failing GPU ({detail}).
 
 **Fix:** Remove the node from the inventory, and reset or replace the GPU.
 
-**Source:** NVIDIA's list of Xid errors
+**Source:** NVIDIA's list of Xid errors, marin-community/marin#8506
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-506",
     __doc__,
-    looks=("kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.",),
+    looks=(
+        "kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.",
+        "INTERNAL: CUDA_ERROR_NVLINK_UNCORRECTABLE: uncorrectable NVLink error detected during the execution",
+    ),
     patterns=(
         Pattern("NVRM: Xid", r"(?P<detail>Xid \(PCI:[\w:.]{1,20}\): \d+)"),
         Pattern("uncorrectable ECC error", r"(?P<detail>uncorrectable ECC error)"),
+        Pattern("uncorrectable NVLink error", r"(?P<detail>uncorrectable NVLink error)"),
         Pattern("GPU has fallen off the bus", r"(?<!Xid)(?P<detail>GPU has fallen off the bus)"),
         # the driver writes it in three lines while it starts or is queried
         Pattern("NVRM: fallen off the bus", r"NVRM: (?P<detail>fallen off the bus)"),

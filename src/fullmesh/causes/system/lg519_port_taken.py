@@ -12,7 +12,7 @@ net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports
 **Fix:** End the old process, or give each job of a node its own ports. Fixed ports must be outside
 the kernel's range or in ip_local_reserved_ports: ./fullmesh apply -i INVENTORY -- --tags tuning.
 
-**Source:** uccl-project/uccl#507, read: errno EADDRINUSE of bind(2)
+**Source:** uccl-project/uccl#507, vllm-project/vllm-ascend#4725, read: errno EADDRINUSE of bind(2)
 """
 
 from __future__ import annotations
@@ -44,6 +44,15 @@ TAKEN = tuple(
         Pattern(
             "ZMQError: Address already in use",
             r"ZMQError: Address already in use(?P<detail>(?: \(addr=[^)]{1,80}\))?)",
+        ),
+        # HCCL and SGLang
+        Pattern(
+            "specific port[",
+            r"listen on ip\[[^\]]{1,64}\] and specific port\[(?P<detail>\d{1,5})\] fail",
+        ),
+        Pattern(
+            "port_base is used by a process already",
+            r"port_base at (?P<detail>\d{1,5}) is not available",
         ),
     )
 )
@@ -79,6 +88,22 @@ CAUSE = LogCause(
         RecordedLog(
             "ZeroMQ",
             "zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:5570')",
+        ),
+        RecordedLog(
+            "HCCL",
+            (
+                "[ERROR] HCCL(60570,):2025-12-04-14:46:07.911.312 [hccl_socket.cc:106] [60570]"
+                "[HcclSocket][Listen] socket type[0], listen on ip[192.0.2.195] and specific "
+                "port[16666] fail. Please check the port status and whether the port is being used "
+                "by other process."
+            ),
+        ),
+        RecordedLog(
+            "SGLang",
+            (
+                "ValueError: port_base at 30234 is not available in 30 seconds. port_base is used "
+                "by a process already."
+            ),
         ),
     ),
 )
