@@ -2,7 +2,8 @@
 
 Runs on nodes.
 
-    fullmesh-watch [--within SECONDS] [--kill-after SECONDS] [--plan FILE] [--name NODE] -- COMMAND
+    fullmesh-watch [--within SECONDS] [--kill-after SECONDS] [--stalled SECONDS] [--on-hang report|dump|stop]
+                   [--plan FILE] [--name NODE] -- COMMAND
 
 Signals and the exit code pass through. There is no output for a healthy job.
 
@@ -30,7 +31,7 @@ import fullmesh_watch_services as watch_services
 import fullmesh_watch_stall as watch_stall
 
 if TYPE_CHECKING:
-    from fullmesh.observed.hang import NodeHang
+    from fullmesh.observed.hang import NodeHang, Rank
     from fullmesh.observed.watch import (
         EventKind,
         JobEndpoint,
@@ -70,6 +71,8 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--within", type=float, default=WITHIN, metavar="SECONDS")
     parser.add_argument("--kill-after", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--stalled", type=float, default=STALLED, metavar="SECONDS")
+    parser.add_argument("--on-hang", choices=("report", "dump", "stop"), default="report")
+    parser.add_argument("--dump-to", default="", metavar="FOLDER", help=argparse.SUPPRESS)
     parser.add_argument("--plan", default=PLAN, metavar="FILE")
     parser.add_argument("--name", default="")
     parser.add_argument("--json", action="store_true", help="events for the controller")
@@ -79,6 +82,20 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     if args.command[:1] == ["--"]:
         args.command = args.command[1:]
     return args
+
+
+def find_usage_error(args: argparse.Namespace) -> str:
+    """Return what is wrong with a call, or ""."""
+    if not args.command:
+        return "no command was given"
+    if args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
+        return (
+            f"--within {args.within}, --kill-after {args.kill_after} and --stalled {args.stalled} "
+            "are not waiting times"
+        )
+    if args.on_hang != "report" and not args.stalled:
+        return f"--on-hang {args.on_hang} needs --stalled above 0"
+    return ""
 
 
 def load_plan(path: str) -> PartialParticipants:
@@ -142,6 +159,7 @@ class JobWatch:
         self.telling: list[threading.Thread] = []
         self.ended_by_us = 0.0
         self.killed = False
+        self.hung = False  # the job hangs, and is to be ended
         self.follower: watch_stall.RankFollower | None = None
 
     def age(self) -> float:
@@ -303,7 +321,10 @@ class JobWatch:
             account = ranks[0].get("account", "") if ranks else ""
             job = ranks[0].get("job", "") if ranks else ""
             self.event(what, {"text": text, "job": job, "account": account})
+            if self.args.on_hang != "report":
+                self.respond_to_hang(seen["ranks"])
         else:
+            self.hung = False
             self.say("it goes on again")
             self.event(what)
 
@@ -315,6 +336,17 @@ class JobWatch:
             for _ in range(hang.STAMPS):
                 time.sleep(hang.STAMP_PAUSE)
                 self.event("clock")
+
+    def respond_to_hang(self, ranks: list[Rank]) -> None:
+        """Write the state of this node's ranks to files, and have the job ended if the user wants it."""
+        try:
+            folder = watch_stall.write_ranks(ranks, self.args.dump_to)
+            text = f"the state of the ranks here is in {folder}. Read it with ./fullmesh explain-log {folder}"
+        except OSError as error:
+            why = f"{error.filename}: {error.strerror}"
+            text = f"[WA-115] The state of the ranks cannot be written to {why}. Fix: change to another folder."
+        self.say(text)
+        self.hung = self.args.on_hang == "stop"
 
     def tell_failure(self, why: str) -> None:
         """Report that the ranks could not be checked. The next check follows."""
@@ -351,6 +383,14 @@ class JobWatch:
             when for key, when in self.reported.items() if not key.startswith(watch_services.HINTS)
         ]
         return bool(limit and since and self.age() - min(since) >= limit)
+
+    def find_reason_to_end(self) -> str:
+        """Return the sentence with which the watch ends the job, or ""."""
+        if self.hung:
+            return "[WA-113] The job hangs, so it is ended (--on-hang stop)."
+        if self.overdue():
+            return "[WA-108] the ranks did not connect, so the job is ended (--kill-after)."
+        return ""
 
     def pause(self) -> float:
         """Return the seconds until the next check."""
@@ -421,8 +461,9 @@ def wait_for_job(watch: JobWatch, job: subprocess.Popen[bytes]) -> int:
                 end_job(watch, job, signal.SIGKILL)
         else:
             watch.judge_now(watch_look.observe_job(job.pid))
-            if watch.overdue():
-                watch.say("[WA-108] the ranks did not connect, so the job is ended (--kill-after).")
+            why = watch.find_reason_to_end()
+            if why:
+                watch.say(why)
                 watch.event("killed")
                 watch.killed = True
                 end_job(watch, job, signal.SIGTERM)
@@ -448,15 +489,10 @@ def exit_like_job(code: int) -> int:
 def main(argv: list[str]) -> int:
     """Run the job under watch."""
     args = parse_arguments(argv)
-    if not args.command or args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
-        sys.stderr.write(
-            "[WA-105] {}. Usage: fullmesh-watch [--within SECONDS] -- COMMAND\n".format(
-                "no command was given"
-                if not args.command
-                else f"--within {args.within}, --kill-after {args.kill_after} and --stalled {args.stalled} "
-                "are not waiting times"
-            )
-        )
+    wrong = find_usage_error(args)
+    if wrong:
+        usage = "Usage: fullmesh-watch [--within SECONDS] -- COMMAND"
+        sys.stderr.write(f"[WA-105] {wrong}. {usage}\n")
         return USAGE
     watch = JobWatch(args, load_plan(args.plan))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [*PASSED_ON, signal.SIGCHLD])

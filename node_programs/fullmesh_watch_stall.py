@@ -11,7 +11,10 @@ that it recovered from.
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
+import tempfile
 import time
 from typing import TYPE_CHECKING
 
@@ -123,6 +126,21 @@ def describe_stall(ranks: list[Rank], in_words: Callable[[Rank], str]) -> str:
         "[WA-109] no progress for {:.0f} s. Ranks here: {}{}. To find the rank that the others wait for, "
         "run on the controller: ./fullmesh hang -i INVENTORY".format(most, "; ".join(lines), rest)
     )
+
+
+def write_ranks(ranks: list[Rank], folder: str) -> str:
+    """Write the state of each rank to a file for explain-log. Return the folder, a new one if none is given.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    folder = folder or tempfile.mkdtemp(prefix="fullmesh-hang-", dir=os.getcwd())
+    os.makedirs(folder, exist_ok=True)
+    for one in ranks:
+        with open(os.path.join(folder, "rank{:d}.json".format(one["rank"])), "w") as stream:
+            # explain-log knows such a file by a word in its first bytes
+            json.dump({"taken_ns": one["taken_ns"], **one}, stream)
+    return folder
 
 
 def read_process_ranks(pids: Iterable[int], host: str) -> NodeHang:

@@ -164,6 +164,8 @@ VERBS = {
         "Start a job, and report which ranks are missing and why if they do not connect",
         "watch -- torchrun train.py",
         "watch -i inventory/mine -- torchrun train.py",
+        "watch -i inventory/mine --on-hang stop -- torchrun train.py",
+        problem="the job was ended by --kill-after or --on-hang",
         other="the exit code of the job; with -i the largest of all nodes",
     ),
     "explain-log": _describe_verb(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -23,10 +25,18 @@ STANDS = (
     START.replace("range(3)", "range(20)")
     + "ready()\nif rank == 1:\n    time.sleep(1000)\ndist.all_reduce(grads)\n"
 )
+# It prints how many ranks it has at its end, and the restarted one has one rank.
+ELASTIC = STANDS + "print('ended with', dist.get_world_size(), flush=True)\n"
+ENDED = "[el1] ended with 1"
+DUMPED = re.compile(
+    r"the state of all ranks is in (\S+)\. Read it with (\./fullmesh explain-log \S+)"
+)
 
 
 @contextmanager
-def watched(bench: Bench, script: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+def watched(
+    bench: Bench, script: str, *more: str, launch: tuple[str, ...] = ("--static",)
+) -> Iterator[subprocess.Popen[str]]:
     """A job below the controller's watch."""
     with Job(bench, script, starts=False):
         words = [
@@ -40,7 +50,7 @@ def watched(bench: Bench, script: str, *more: str) -> Iterator[subprocess.Popen[
             "--",
         ]
         process = subprocess.Popen(
-            [*words, TORCHRUN, "--static", f"{HOME}/train.py"],
+            [*words, TORCHRUN, *launch, f"{HOME}/train.py"],
             cwd=ROOT,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
@@ -99,3 +109,64 @@ def test_a_healthy_job_under_watch_is_not_reported(bench: Bench) -> None:
     with watched(bench, script, "--stalled", "20") as process:
         lines = lines_until(process, "fullmesh watch:", 150)
     assert [line for line in lines if "fullmesh watch:" in line] == []
+
+
+def read_dump(lines: list[str]) -> str:
+    """What explain-log says about the dump that the watch has named."""
+    (found,) = filter(None, map(DUMPED.search, lines))
+    done = subprocess.run(
+        found[2].split(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1, done.stderr
+    shutil.rmtree(ROOT / found[1])
+    return done.stdout
+
+
+def list_ranks(bench: Bench) -> list[str]:
+    """The ranks that still run, by node."""
+    return [node.on("pgrep -fc '[t]rain.py' || true") for node in bench.nodes]
+
+
+@pytest.mark.rest
+def test_a_dump_names_the_same_line_and_the_job_goes_on(bench: Bench) -> None:
+    place = Job(bench, STANDS).line("time.sleep(1000)")
+    with watched(bench, STANDS, "--stalled", str(STALLED), "--on-hang", "dump") as process:
+        lines = lines_until(process, "the state of all ranks", 200)
+        assert f"[HG-107] rank 1 (ubuntu1) sleeps at {place}" in read_dump(lines)
+        assert process.poll() is None
+        assert "0" not in list_ranks(bench)
+
+
+@pytest.mark.rest
+def test_a_hung_job_is_ended_on_all_nodes(bench: Bench) -> None:
+    with watched(bench, STANDS, "--stalled", str(STALLED), "--on-hang", "stop") as process:
+        lines = lines_until(process, "never said", 200)
+        assert process.wait(ENDS) == 1, lines
+        assert list_ranks(bench) == ["0", "0"]
+    assert [line for line in lines if "[WA-113]" in line], lines
+    assert "[HG-107] rank 1 (ubuntu1)" in read_dump(lines)
+
+
+@pytest.mark.rest
+def test_a_job_finishes_without_the_node_that_hung(bench: Bench) -> None:
+    more = ("--stalled", str(STALLED), "--on-hang", "restart")
+    elastic = ("--c10d", "--nnodes=1:2")
+    with watched(bench, ELASTIC, *more, launch=elastic) as process:
+        lines = lines_until(process, "never said", 300)
+        assert process.wait(ENDS) == 0, lines
+        assert list_ranks(bench) == ["0", "0"]
+    assert "fullmesh watch: [WA-116] The job starts again without ubuntu1, on el1." in lines
+    assert lines[-1] == ENDED
+    assert "[HG-107] rank 1 (ubuntu1)" in read_dump(lines)
+
+
+@pytest.mark.rest
+def test_the_node_with_the_rendezvous_is_not_left_out(bench: Bench) -> None:
+    more = ("--stalled", str(STALLED), "--on-hang", "restart")
+    script = ELASTIC.replace("rank == 1", "rank == 0")
+    with watched(bench, script, *more, launch=("--c10d", "--nnodes=1:2")) as process:
+        lines = lines_until(process, "never said", 200)
+        assert process.wait(ENDS) == 1, lines
+    why = "[WA-114] The job does not start again: el1 has the rendezvous"
+    assert [line for line in lines if why in line], lines
+    assert "[HG-107] rank 0 (el1)" in read_dump(lines)

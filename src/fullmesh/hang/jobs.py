@@ -132,6 +132,20 @@ def group_answers_by_job(
     return found, [f"{job.name}{job.owner}" for job in rest]
 
 
+def find_disputed_ranks(
+    answers: Iterable[HangAnswer], jobs: Iterable[QueriedJob]
+) -> dict[int, list[str]]:
+    """Return the ranks of some jobs that more than one node claims to run, with these nodes."""
+    keys = {(job.account, job.name) for job in jobs}
+    nodes: dict[int, set[str]] = {}
+    for one in answers:
+        for answer in one.looks:
+            for rank in answer["ranks"]:
+                if make_job_key(rank, answer) in keys:
+                    nodes.setdefault(rank["rank"], set()).add(one.name)
+    return {rank: sorted(names) for rank, names in sorted(nodes.items()) if len(names) > 1}
+
+
 def find_left_out_processes(answers: Iterable[HangAnswer]) -> list[HangFinding]:
     """List the processes that the last answers leave out: one finding for each node and account."""
     found: list[HangFinding] = []

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from fullmesh.causes.hang.job import CAUSE, HangFinding
 from fullmesh.hang import ask
-from fullmesh.hang.jobs import group_answers_by_job
+from fullmesh.hang.dump import Judged
+from fullmesh.hang.jobs import find_disputed_ranks, group_answers_by_job
 from fullmesh.printed import clean_and_shorten
 from fullmesh.watch.remote import JobHosts
 
@@ -21,6 +22,18 @@ AGAIN_BY_HAND = "The watch continues. Check: ./fullmesh hang -i INVENTORY"
 FINDINGS = 4
 
 
+@dataclass(frozen=True)
+class StallVerdict:
+    """The judged jobs of an answer with a cause, and the ranks that several nodes claim to run."""
+
+    judged: Judged
+    disputed: dict[int, list[str]]
+
+    def causes(self) -> list[HangFinding]:
+        """Return the causes of all jobs."""
+        return [one for _, found in self.judged for one in found if one.severity == CAUSE]
+
+
 @dataclass
 class StallReporter:
     """Queries in a thread, so that the job's output continues, and reports each cause once."""
@@ -28,7 +41,8 @@ class StallReporter:
     part: JobHosts
     reported: set[tuple[str, tuple[int, ...], str]] = field(default_factory=set)
     asking: threading.Thread | None = None
-    answer: list[HangFinding] | None = None
+    answer: StallVerdict | None = None
+    verdict: StallVerdict | None = None  # with new causes, until it is taken
     failed: str = ""
 
     def begin(self, job: str, account: str = "") -> None:
@@ -39,14 +53,15 @@ class StallReporter:
 
     def ask(self, job: str, account: str) -> None:
         """Query all nodes and judge the watched job. An error is reported, and the watch continues."""
-        found: list[HangFinding] = []
+        found = StallVerdict([], {})
         try:
             time.sleep(GATHER)
             answers = ask.query_hang_nodes(self.part["hosts"], job, [AGAIN])
             jobs, _ = group_answers_by_job(self.part["plan"], answers)
             # in a container an account can have another name
-            for one in [job for job in jobs if job.account == account] or jobs:
-                found += one.findings(CERTAIN)
+            chosen = [job for job in jobs if job.account == account] or jobs
+            judged = [(one, one.findings(CERTAIN)) for one in chosen]
+            found = StallVerdict(judged, find_disputed_ranks(answers, chosen))
         except Exception as error:
             self.failed = f"{type(error).__name__}: {error}"
         self.answer = found
@@ -55,6 +70,11 @@ class StallReporter:
         """Wait for the answer of a running query."""
         if self.asking is not None:
             self.asking.join(seconds)
+
+    def take_verdict(self) -> StallVerdict | None:
+        """Return the last answer, once, if it has new causes."""
+        found, self.verdict = self.verdict, None
+        return found
 
     def forget(self) -> None:
         """The job continues: report all later findings again."""
@@ -68,12 +88,9 @@ class StallReporter:
         why, self.failed = self.failed, ""
         if why:
             return [clean_and_shorten(f"[WA-111] {UNASKED}: {why}. {AGAIN_BY_HAND}", LONGEST)]
-        new = [
-            one
-            for one in found
-            if make_stall_key(one) not in self.reported and one.severity == CAUSE
-        ]
+        new = [one for one in found.causes() if make_stall_key(one) not in self.reported]
         self.reported.update(map(make_stall_key, new))
+        self.verdict = found if new else None
         return [
             clean_and_shorten(
                 f"[{one.code}] {one.cause}. Seen: {one.seen}. "

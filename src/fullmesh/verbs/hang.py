@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 from collections.abc import Sequence
-from typing import Any
 
 from fullmesh.catalogue import add_verb
-from fullmesh.causes.hang.job import CAUSE, HangFinding
-from fullmesh.causes.pages import format_page_link
-from fullmesh.explain.records import LONGEST, RecordFinding
+from fullmesh.causes.hang.job import CAUSE
+from fullmesh.explain.records import RecordFinding
 from fullmesh.faults import InvalidInputError
 from fullmesh.hang import ask
-from fullmesh.hang.jobs import (
-    QueriedJob,
-    find_left_out_processes,
-    group_answers_by_job,
-    number_job_file,
-)
-from fullmesh.hang.judge import load_hang_causes
+from fullmesh.hang.dump import MOST_NAMED, Judged, jobs_to_json
+from fullmesh.hang.jobs import find_left_out_processes, group_answers_by_job, number_job_file
 from fullmesh.play import options
 from fullmesh.play.names import shorten_path
 from fullmesh.printed import clean_and_shorten, print_error, print_text
@@ -29,10 +21,8 @@ from fullmesh.settings import STARTED_IN
 from fullmesh.verbs.watch import resolve_job_hosts
 
 OK, PROBLEM, USAGE = 0, 1, 2
-SCHEMA = 1
 STALLED = 5.0
 AGAIN = 3.0
-MOST_NAMED = 8  # jobs that are not judged
 
 
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -106,9 +96,6 @@ def run_hang(args: argparse.Namespace) -> int:
     return print_judged_jobs(args, judged, rest)
 
 
-Judged = Sequence[tuple[QueriedJob, Sequence[HangFinding]]]
-
-
 def print_judged_jobs(args: argparse.Namespace, judged: Judged, rest: Sequence[str]) -> int:
     """Print the findings of all jobs, and write a page for each."""
     print_text(jobs_to_json(judged, rest) if args.json else render_jobs(judged, rest))
@@ -123,42 +110,6 @@ def print_judged_jobs(args: argparse.Namespace, judged: Judged, rest: Sequence[s
             )
     causes = [one for _, found in judged for one in found if one.severity == CAUSE]
     return PROBLEM if causes else OK
-
-
-def jobs_to_json(judged: Judged, rest: Sequence[str]) -> str:
-    """For programs: the first job, and the others as ``others``."""
-    first, *others = [
-        {
-            "schema": SCHEMA,
-            "job": clean_and_shorten(job.name),
-            "account": clean_and_shorten(job.account),
-            "ranks": len(job.samples[-1]),
-            "looks": len(job.samples),
-            "findings": [hang_finding_to_data(one) for one in found],
-        }
-        for job, found in judged
-    ]
-    data = {
-        **first,
-        "others": others,
-        "not_judged": [clean_and_shorten(name) for name in rest[:MOST_NAMED]],
-    }
-    return json.dumps(data, indent=2)
-
-
-def hang_finding_to_data(finding: HangFinding) -> dict[str, Any]:
-    """A finding for programs: rank, collective and line are fields of their own."""
-    found = {
-        name: clean_and_shorten(value, LONGEST) if isinstance(value, str) else value
-        for name, value in finding.as_dict().items()
-    }
-    follows = [hang_finding_to_data(one) for one in finding.follows]
-    return {
-        **found,
-        "prove": finding.check or load_hang_causes()[finding.code].page.prove,
-        "page": format_page_link(finding.code),
-        "follows": follows,
-    }
 
 
 def render_jobs(judged: Judged, rest: Sequence[str]) -> str:

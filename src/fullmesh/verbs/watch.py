@@ -12,19 +12,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from fullmesh.catalogue import add_verb, warn_old_spelling
-from fullmesh.faults import InvalidInputError
+from fullmesh.faults import Fault, InvalidInputError
+from fullmesh.hang import on_hang
+from fullmesh.hang.on_hang import HangResponse
 from fullmesh.hang.slow import SlowReporter
 from fullmesh.hang.stalled import StallReporter
 from fullmesh.observed.watch import JobProblem, WatchEvent
+from fullmesh.play.names import make_run_name
 from fullmesh.play.options import find_inventory
 from fullmesh.printed import STYLE, clean_and_shorten, print_error, print_text
-from fullmesh.settings import ROOT, STARTED_IN
+from fullmesh.settings import ROOT, RUNS, STARTED_IN
+from fullmesh.verbs.checkout import print_refusal
 from fullmesh.watch import remote as watch_remote
 from fullmesh.watch.remote import JobHosts, NodeMessage, WatchedNode
 
@@ -41,6 +45,12 @@ CODES = {
     "WA-109": "The ranks of a job make no progress",
     "WA-110": "The watch on a node cannot tell whether the ranks make progress",
     "WA-111": "The ranks of a job hang, and the nodes could not be queried for the rank that the others wait for",
+    "WA-112": "watch --on-hang restart cannot work with this command or inventory",
+    "WA-113": "The job was ended because it hangs",
+    "WA-114": "A hung job was ended and does not start again",
+    "WA-115": "The state of the ranks of a hung job cannot be written to a file",
+    "WA-116": "A hung job was ended and starts again without a node",
+    "WA-117": "A node has not confirmed the end of the job",
     "WA-180": "A service's port gets no reply, and the job waits",
     "WA-181": "Another program uses the port of the job's coordinator",
     "WA-182": "A job listens only on loopback, although other nodes must reach it",
@@ -49,7 +59,8 @@ WITHIN = 60.0
 STALLED = 60.0
 ASKED = 30.0  # seconds to wait for an answer about a hung job after the job has ended
 GATHER = 7.5  # seconds from the first problem to its report, since the other nodes probe for 5.5
-END_GRACE = 15.0  # seconds from the leash's end to SIGKILL
+# Seconds from the leash's end to SIGKILL. A node notices the end within 10 s, and gives its job 10 s after SIGTERM.
+END_GRACE = 30.0
 DIAGNOSE_SECONDS = 120
 # The job itself holds the ports that a diagnosis expects to be free.
 OWN_DOING = ("VC-109", "DG-130")
@@ -77,7 +88,15 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="end the job this long after the report (default: never)",
+        help="end a job whose ranks do not connect this long after the report (default: never)",
+    )
+    parser.add_argument(
+        "--on-hang",
+        choices=on_hang.ACTIONS,
+        default=on_hang.REPORT,
+        help="action if the job hangs: report the cause, write the state of all ranks to a folder (dump), also end"
+        " the job (stop), or start it once more without the node at fault (restart: only with -i and an elastic"
+        " torchrun) (default: report)",
     )
     parser.add_argument(
         "-i",
@@ -104,28 +123,35 @@ def format_watch_options(args: argparse.Namespace) -> list[str]:
     return [word for name, value in times.items() for word in (f"--{name}", f"{value:g}")]
 
 
+def find_watch_faults(args: argparse.Namespace, command: Sequence[str]) -> Iterator[Fault]:
+    """Yield the errors in a call that need no inventory."""
+    if not command:
+        yield Fault("WA-105", "No command was given", "Run ./fullmesh watch -- COMMAND")
+    if args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
+        words = " ".join(format_watch_options(args))
+        yield Fault("WA-105", f"{words} are not valid times", "Use numbers above 0")
+    if args.on_hang != on_hang.REPORT and not args.stalled:
+        text = f"--on-hang {args.on_hang} needs a time after which a job hangs"
+        yield Fault("WA-105", text, "Set --stalled above 0")
+    if args.on_hang == on_hang.RESTART and not (args.inventory or args.probe):
+        yield Fault("WA-112", "--on-hang restart needs all nodes", "Use -i INVENTORY")
+
+
 def run_watch(args: argparse.Namespace) -> int:
     """``fullmesh watch``."""
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if not command:
-        return print_watch_error(
-            "WA-105", "no command was given. Usage: ./fullmesh watch -- COMMAND"
-        )
-    if args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
-        return print_watch_error(
-            "WA-105", f"{' '.join(format_watch_options(args))} are not valid times."
-        )
+    faults = list(find_watch_faults(args, command))
+    if faults:
+        return print_refusal(InvalidInputError(faults))
     if args.probe:
         warn_old_spelling("watch --probe INVENTORY", "watch -i INVENTORY")
     named = args.inventory or args.probe
     if not named:
         return exec_local_watch(args, command)
     try:
-        inventory = find_inventory(named)
+        return run_on_all_nodes(args, command, find_inventory(named))
     except InvalidInputError as error:
-        print_error(f"fullmesh: {error}")
-        return USAGE
-    return run_on_all_nodes(args, command, inventory)
+        return print_refusal(error)
 
 
 def exec_local_watch(args: argparse.Namespace, command: Sequence[str]) -> int:
@@ -133,7 +159,10 @@ def exec_local_watch(args: argparse.Namespace, command: Sequence[str]) -> int:
     script = str(ROOT / "node_programs/fullmesh_watch.py")
     os.chdir(STARTED_IN)
     sys.stdout.flush()
-    argv = [sys.executable, script, *format_watch_options(args), "--", *command]
+    argv = [sys.executable, script, *format_watch_options(args)]
+    if args.on_hang != on_hang.REPORT:
+        argv += ["--on-hang", args.on_hang, "--dump-to", str(RUNS / make_run_name())]
+    argv += ["--", *command]
     os.execv(sys.executable, argv)  # noqa: S606 (the whole point: signals and the exit code are the job's)
 
 
@@ -183,6 +212,7 @@ class WatchedJob:
     diagnoses: bool = True
     stalled: StallReporter | None = None
     slow: SlowReporter | None = None
+    response: HangResponse = field(default_factory=HangResponse)
     problems: list[JobProblem] = field(default_factory=list)
     known: list[JobProblem] = field(default_factory=list)  # all problems, reported or not
     due: float = 0.0
@@ -190,6 +220,8 @@ class WatchedJob:
     tried_beside: bool = False  # the diagnosis ran while the job held its ports
     wants_another: bool = False
     diagnosed: tuple[subprocess.Popen[bytes], IO[bytes]] | None = None
+    interrupted: int = 0  # the signal that ends the job
+    kill_at: float = 0.0  # when ssh is killed on nodes that have not confirmed the end
 
     def tell(self, text: str) -> None:
         """Print a line of Fullmesh's own."""
@@ -230,15 +262,20 @@ class WatchedJob:
         elif kind == "stalled":
             self.tell(f"{node.name}: {clean_and_shorten(event.get('text', ''), 2000)}")
             if self.stalled is not None:
-                self.stalled.begin(event.get("job", ""), event.get("account", ""))
+                job = event.get("job", ""), event.get("account", "")
+                self.response.note_stall(node.name, *job)
+                self.stalled.begin(*job)
         elif kind == "unseen":
             self.tell(f"{node.name}: {clean_and_shorten(event.get('text', ''), 2000)}")
         elif kind == "moving":
             self.tell(f"{node.name}: it goes on again")
+            self.response.note_progress(node.name)
             if self.stalled is not None:
                 self.stalled.forget()
         elif kind == "killed":
             self.tell(f"[WA-108] {node.name}: the ranks did not connect, so the job is ended.")
+        elif kind == "ended":
+            node.ended = True
 
     def report(self) -> None:
         """Report the missing ranks, once both ends have answered, and diagnose the links."""
@@ -274,6 +311,11 @@ class WatchedJob:
         for line in self.slow.lines() if self.slow is not None else []:
             self.tell(line)
 
+    def respond_to_hang(self) -> None:
+        """Do what the user wants if the job hangs."""
+        if self.stalled is not None and not self.kill_at:
+            self.response.respond(self.stalled, self.tell, self.end_on_all_nodes)
+
     def finish_diagnosis(self) -> None:
         """Wait for the diagnosis, if one runs."""
         if self.diagnosed is not None and self.diagnoses:
@@ -286,6 +328,29 @@ class WatchedJob:
     def running(self) -> bool:
         """Return whether any node is still running its part."""
         return any(node.code is None for node in self.nodes.values())
+
+    def end_on_all_nodes(self) -> None:
+        """End the job on every node, and wait for its end there for a limited time."""
+        self.kill_at = self.kill_at or time.monotonic() + END_GRACE
+        self.let_go()
+
+    def give_up_waiting(self) -> None:
+        """Stop waiting for nodes that have not confirmed the end in time, and kill their ssh."""
+        if not self.kill_at or time.monotonic() < self.kill_at:
+            return
+        for node in (one for one in self.nodes.values() if one.code is None):
+            if node.process.poll() is None:
+                os.killpg(node.process.pid, signal.SIGKILL)  # it has a session of its own
+            # a process that is left may hold the pipes open
+            node.code = -signal.SIGKILL
+            text = (
+                f"{node.name} has not confirmed within {END_GRACE:g} s that the job has ended there"
+            )
+            self.tell(f"[WA-117] {text}. Check: ./fullmesh hang -i INVENTORY")
+
+    def list_unended(self) -> list[str]:
+        """Return the nodes on which the job has started and may still run."""
+        return [node.name for node in self.nodes.values() if node.started and not node.ended]
 
     def let_go(self) -> None:
         """Close every leash: the watches end their jobs."""
@@ -323,7 +388,11 @@ def list_diagnosis_causes(text: str) -> list[str]:
 
 
 def run_on_all_nodes(args: argparse.Namespace, command: Sequence[str], inventory: Path) -> int:
-    """Run the job on all nodes."""
+    """Run the job on all nodes.
+
+    Raises:
+        InvalidInputError: a restart is wanted, and not possible.
+    """
     try:
         found = resolve_job_hosts(inventory)
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
@@ -341,37 +410,60 @@ def run_on_all_nodes(args: argparse.Namespace, command: Sequence[str], inventory
             "WA-107",
             f"connection {strange} is not ssh. Start the job with fullmesh-watch on the nodes themselves.",
         )
+    response = HangResponse(args.on_hang, tuple(found["hosts"]))
+    if args.on_hang == on_hang.RESTART:
+        response.elastic = on_hang.parse_elastic_job(command, found)
+    job = start_on_all_nodes(args, command, inventory, found, response)
+    code = follow_job(job)
+    without = response.without
+    if not without or job.interrupted:
+        return code
+    busy = [name for name in job.list_unended() if name != without]
+    if busy:
+        job.tell(f"[WA-114] The job does not start again: it may still run on {', '.join(busy)}.")
+        return code
+    rest = on_hang.leave_out_node(found, without)
+    job.tell(f"[WA-116] The job starts again without {without}, on {', '.join(rest['hosts'])}.")
+    last = HangResponse(args.on_hang, tuple(rest["hosts"]), why_not="it was started again once")
+    return follow_job(start_on_all_nodes(args, command, inventory, rest, last))
+
+
+def start_on_all_nodes(
+    args: argparse.Namespace,
+    command: Sequence[str],
+    inventory: Path,
+    part: JobHosts,
+    response: HangResponse,
+) -> WatchedJob:
+    """Start the job on all nodes of *part*."""
     said: queue.Queue[NodeMessage] = queue.Queue()
     nodes = {}
-    for name, reach in found["hosts"].items():
+    for name, reach in part["hosts"].items():
         text = watch_remote.build_watch_script(
-            found["plan"], name, reach.get("python", ""), format_watch_options(args), command
+            part["plan"], name, reach.get("python", ""), format_watch_options(args), command
         )
         nodes[name] = watch_remote.start_node_job(
             name, watch_remote.build_ssh_command(reach, name, text), said
         )
-    return follow_job(
-        WatchedJob(
-            inventory,
-            nodes,
-            said,
-            list(nodes),
-            stalled=StallReporter(found),
-            slow=SlowReporter(found),
-        )
+    return WatchedJob(
+        inventory,
+        nodes,
+        said,
+        list(nodes),
+        stalled=StallReporter(part),
+        slow=SlowReporter(part),
+        response=response,
     )
 
 
 def follow_job(job: WatchedJob) -> int:
     """Follow a job to its end. A signal ends it on all nodes."""
-    caught: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
-        caught.append(number)
-        job.let_go()
+        job.interrupted = job.interrupted or number
+        job.end_on_all_nodes()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    deadline = 0.0
     try:
         while job.running() or not job.said.empty():
             with contextlib.suppress(queue.Empty):
@@ -380,18 +472,17 @@ def follow_job(job: WatchedJob) -> int:
             job.show_diagnosis()
             job.show_stalled()
             job.show_slow()
-            if caught and not deadline:
-                deadline = time.monotonic() + END_GRACE
-            if deadline and time.monotonic() > deadline:
-                for node in job.nodes.values():
-                    node.process.kill()
+            job.respond_to_hang()
+            job.give_up_waiting()
     finally:
         job.let_go()
         for number, handler in before.items():
             signal.signal(number, handler)
     report_late_findings(job)
-    if caught:
-        return 128 + caught[0]
+    if job.interrupted:
+        return 128 + job.interrupted
+    if job.response.ended:
+        return PROBLEM
     return find_worst_exit_code([node.code or 0 for node in job.nodes.values()])
 
 

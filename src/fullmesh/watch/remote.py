@@ -172,7 +172,7 @@ class WatchedNode:
         name: in the inventory.
         process: the ssh.
         code: its exit code, None while it runs.
-        started: whether the watch at its other end has started.
+        started, ended: whether the watch at its other end has started, and whether it has reported the job's end.
         last: its last line on stderr.
     """
 
@@ -180,6 +180,7 @@ class WatchedNode:
     process: subprocess.Popen[str]
     code: int | None = None
     started: bool = False
+    ended: bool = False
     last: str = ""
 
 

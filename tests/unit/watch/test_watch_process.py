@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from typing import Any
 
 import fullmesh_watch
 import pytest
+from hang_ranks import HOOK, job_variables, recorded_rank
 from watch_job import JOB, env, free_port
 
+from fullmesh.hang.recorder import read_rank_file
 from fullmesh.settings import ROOT
 
 SCRIPT = ROOT / "node_programs/fullmesh_watch.py"
@@ -85,6 +88,7 @@ def test_standard_input_is_the_jobs() -> None:
         ([], "WA-105", 2),
         (["--within", "0", "--", "true"], "WA-105", 2),
         (["--kill-after", "-1", "--", "true"], "WA-105", 2),
+        (["--on-hang", "stop", "--stalled", "0", "--", "true"], "WA-105", 2),
         (["--", "/no/such/program"], "WA-106", 127),
         (["--", "/etc/passwd"], "WA-106", 126),
     ],
@@ -110,6 +114,36 @@ def test_a_rank_without_its_store_is_named() -> None:
     assert done.returncode == 1
     assert f"has not reached 127.0.0.1:{port}" in done.stderr
     assert "[WA-102] rank 1 (" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["given", "new"])
+def test_a_hung_job_is_written_to_files_and_ended(tmp_path: Path, place: str) -> None:
+    (tmp_path / "hook").mkdir()
+    shutil.copy(HOOK, tmp_path / "hook/sitecustomize.py")
+    told = env(RANK="1", PYTHONPATH=str(tmp_path / "hook"), **job_variables())
+    words = ["--dump-to", str(tmp_path / "given")] if place == "given" else []
+    script = recorded_rank(1) + "import time\ntime.sleep(600)\n"
+    call = ["--stalled", "1", "--on-hang", "stop", *words, "--", sys.executable, "-c", script]
+    done = watched(*call, env=told, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "[WA-113] The job hangs, so it is ended (--on-hang stop)" in done.stderr
+    (path,) = tmp_path.glob("given/*" if place == "given" else "fullmesh-hang-*/*")
+    assert f"the state of the ranks here is in {path.parent}" in done.stderr
+    assert read_rank_file(path.read_bytes(), 0)["rank"] == 1
+    assert path.name == "rank1.json"
+
+
+def test_a_dump_that_cannot_be_written_does_not_keep_the_job_alive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    words = ["--on-hang", "stop", "--dump-to", str(tmp_path / "file/in"), "--", "true"]
+    job = fullmesh_watch.JobWatch(fullmesh_watch.parse_arguments(words), {})
+    job.respond_to_hang([])
+    assert "[WA-115] The state of the ranks cannot be written to" in capsys.readouterr().err
+    assert "[WA-113]" in job.find_reason_to_end()
+    job.tell_progress("moving", {"host": "a", "jobs": [], "ranks": []})
+    assert job.find_reason_to_end() == ""
 
 
 def test_the_end_of_the_parent_ends_the_job() -> None:
