@@ -410,6 +410,33 @@ def test_a_node_is_asked_as_often_as_is_wanted(start: Start) -> None:
     assert [len(look["ranks"]) for look in answer.looks] == [2, 2]
     assert answer.looks[0]["host"] == "el1"
     assert answer.looks[0]["ranks"][0]["taken_ns"] < answer.looks[1]["ranks"][0]["taken_ns"]
+    clocks = [rank["clock"] for look in answer.looks for rank in look["ranks"]]
+    # the same clock, less the time that a message takes
+    assert all(one == clocks[0] and -(10**9) < one["ahead_ns"] < 0 for one in clocks)
+
+
+def test_the_times_of_a_node_are_read_with_their_arrival() -> None:
+    printed = ask.CommandOutput(bytearray(), bytearray())
+    lines = [
+        f"{fullmesh_hang.CLOCK}1000",
+        "something else",
+        f"{fullmesh_hang.CLOCK}{10**19}",
+        f"{fullmesh_hang.CLOCK}-5",
+        f"{fullmesh_hang.CLOCK}7" + "0" * 100,
+        f"{fullmesh_hang.CLOCK}2000",
+        f"{fullmesh_hang.CLOCK}3000 without an end",
+    ]
+    printed.out += "\n".join(lines).encode()
+    half = len(lines[0]) + 1
+    printed.arrived += [(half - 3, 11), (half, 12), (len(printed.out), 13)]
+    assert ask.read_stamps(printed) == [(1000, 12), (2000, 13)]
+
+
+def test_a_node_cannot_say_how_its_clock_compares() -> None:
+    rank = hang_records.load("healthy")[0][0]
+    rank["clock"] = {"ahead_ns": 5, "doubt_ns": 0}
+    answer: NodeHang = {"host": "n1", "jobs": [], "ranks": [rank]}
+    assert "clock" not in ask.set_clock(answer, None)["ranks"][0]
 
 
 def test_an_unreachable_node_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

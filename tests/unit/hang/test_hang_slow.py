@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -237,6 +238,24 @@ def connect(number: int, rank: Any) -> None:
 def test_a_measured_reason_is_said(change: Callable[[Any], object], reason: str) -> None:
     (found,) = judge("slow_ddp", change)
     assert found.cause.partition(" Reason: ")[2].startswith(reason)
+
+
+def test_a_slow_rank_among_a_thousand_is_named_within_seconds() -> None:
+    everybody = list(range(1000))
+    samples = []
+    for sample in hang_records.load_slow("slow_of_four")[:2]:
+        parts = [sample[2 if rank == 5 else rank % 2] for rank in everybody]
+        group = {**sample[0]["groups"][0], "ranks": everybody}
+        samples.append(
+            [
+                {**one, "rank": rank, "world": 1000, "host": f"n{rank // 8}", "groups": [group]}
+                for rank, one in enumerate(parts)
+            ]
+        )
+    begun = time.process_time()
+    (found,) = judge_job(samples, STALLED)  # type: ignore[arg-type]  # ranks of four, changed
+    assert time.process_time() - begun < 10
+    assert (found.code, found.ranks, found.hosts) == ("HG-163", (5,), ("n0",))
 
 
 # --- records that lie -----------------------------------------------------------------------------

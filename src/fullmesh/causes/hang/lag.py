@@ -225,14 +225,16 @@ def judge_rounds(
     if total < LEAST_SECONDS * SECOND or len(steps) < LEAST_ROUNDS - 1:
         return None
     lasts = [one.find_last() for one in rounds]
-    alone = {unit: sum(one.measure_wait([unit]) for one in rounds) / total for unit in units}
+    alone = dict.fromkeys(units, 0.0)
+    for one, (unit, _) in zip(rounds, lasts, strict=True):  # the others cost nothing alone
+        alone[unit] += one.measure_wait({unit}) / total
     best: SlowRanks | None = None
     for threshold in THRESHOLDS:
         least = max(threshold * total / len(steps), LEAST_LAG, 2 * doubt)
         late = [(unit, lag) for unit, lag in lasts if lag > least]
         counts = Counter(unit for unit, _ in late)
         order = [unit for unit, _ in late]
-        slow = [unit for unit in counts if is_beyond_chance(order, unit, len(units))]
+        slow = {unit for unit in counts if is_beyond_chance(order, unit, len(units))}
         if not 0 < len(slow) <= len(units) // 2:
             continue
         doubted = doubt * sum(counts[unit] for unit in slow) / total
