@@ -321,15 +321,14 @@ def measure(*targets: Any, seconds: float = 60.0) -> list[Any]:
     return rdma_rates.measure_rdma_rates(list(targets), me, time.monotonic() + seconds)
 
 
-def test_each_pair_has_a_rate_unless_it_fails(peer: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rdma_rates, "LEAST", 2.0)
+def test_each_pair_has_a_rate_unless_it_fails(peer: int) -> None:
     found = measure(
         make_target(peer),
         make_target(peer, "lost@0"),
         make_target(peer, "good", "mr@12"),
         make_target(peer, "good", "other"),
     )
-    assert found == [
+    assert sorted(found, key=lambda one: one["peer_device"]) == [
         {"node": "b", "device": "good", "peer_device": device, "mbit_s": 10000.0}
         for device in ("good", "other")
     ]

@@ -53,7 +53,7 @@ SECONDS = 16.0  # for one try at each end, and the least for all tries of a node
 LEAST = 8.0  # a try that would have less time is not made, because one on a path that drops packets takes so long
 RATE_SECONDS = 0.3  # for the rate of one pair
 PATIENCE = 1.0  # after that, the kernel ends the process of a try, and after twice that, nobody waits for it
-AT_ONCE = 4
+AT_ONCE, RATES_AT_ONCE = 4, 8  # NCCL uses all NICs of a node at the same time too
 SERVED_MOST = 16
 UNREACHED = {"rtr", "send", "receive"}
 GID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){7}")  # as in sysfs
@@ -455,9 +455,7 @@ def run_apart(work: Callable[[], Any], deadline: float) -> tuple[int, int]:
         while said:
             said = said[os.write(writing, said) :]
     finally:
-        os._exit(
-            0
-        )  # never back into Ansible's wrapper, which removes files that its first copy needs
+        os._exit(0)  # never back into Ansible's wrapper, which removes files that its copy needs
 
 
 def read_apart(child: int, reading: int, target: RdmaTarget) -> RdmaResult:
@@ -508,20 +506,22 @@ def try_pairs(targets: list[RdmaTarget], me: ProbeOrigin, limit: float) -> list[
     return found + try_targets(spare, me, compute_end(len(spare), limit))
 
 
-def try_targets(targets: list[RdmaTarget], me: ProbeOrigin, ends: float) -> list[RdmaResult]:
-    """Try targets, a few at a time, until *ends*. Those that cannot start in time are reported as not tried."""
+def try_targets(
+    targets: list[RdmaTarget], me: ProbeOrigin, ends: float, rate: bool = False
+) -> list[RdmaResult]:
+    """Try targets, or measure their rates, until *ends*. Those that cannot start in time are reported as not tried."""
     waiting = targets[::-1]
     running: dict[int, tuple[int, RdmaTarget]] = {}
     found: list[RdmaResult] = []
     while waiting or running:
-        while waiting and len(running) < AT_ONCE:
+        while waiting and len(running) < (RATES_AT_ONCE if rate else AT_ONCE):
             target = waiting.pop()
             if time.monotonic() > ends - LEAST:
                 found.append(describe_untried(target, "not_tried"))
                 continue
             latest = min(ends, time.monotonic() + SECONDS)
             try:
-                child, reading = run_apart(partial(try_target, target, me, latest), latest)
+                child, reading = run_apart(partial(try_target, target, me, latest, rate), latest)
             except OSError as error:
                 found.append(describe_untried(target, "fork", verbs.name_errno(error.errno or 0)))
                 continue

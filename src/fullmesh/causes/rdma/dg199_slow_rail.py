@@ -1,9 +1,9 @@
 """RDMA between two nodes is far slower than their ports
 
-One pair after the other, 1 MiB messages are sent over each rail. Half of what the slower port and its
+All rails of two nodes send messages of 1 MiB at the same time. Half of what the slower port and its
 PCIe link carry is normal for any NIC. Lower rates come from lost packets without flow control (PFC,
-ECN), a switch port or cable with errors, a NIC that limits itself (power, temperature), or other
-traffic on the rail.
+ECN), a switch port or cable with errors, a NIC that limits itself (power, temperature), a PCIe link
+that several NICs share, or other traffic on the rail.
 
 **Prove:** ib_write_bw -d DEVICE -F PEER
 
