@@ -253,6 +253,25 @@ def route(answers: dict[str, MachineAnswer]) -> None:
         ]
 
 
+@pytest.mark.parametrize("text", ["{{ x }}", "eth1\nvars: {}", "a;b", "$(id)", "-oProxyCommand=id"])
+@pytest.mark.parametrize(
+    ("part", "key"),
+    [
+        ("ports", "nic"),
+        ("ports", "chip"),
+        ("ports", "port"),
+        ("neighbors", "nic"),
+        ("neighbors", "mac"),
+    ],
+)
+def test_a_node_that_lies_about_its_nics_is_refused(part: str, key: str, text: str) -> None:
+    said = load_record(RECORDED / "first_look/rails-ring3.json")
+    said["el1"]["ways"][part][0][key] = text
+    texts = {host: json.dumps(one) for host, one in said.items()}
+    found = look.read_survey(machines.parse_machines(sorted(texts)), texts)
+    assert [fault.code for fault in found.faults] == ["IN-108"]
+
+
 def test_nics_that_nobody_answers_are_a_draft() -> None:
     answers = hear("silent")
     found = suggest(answers)
