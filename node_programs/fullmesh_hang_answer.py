@@ -33,6 +33,7 @@ NAME = "\0fullmesh-hang-"
 ANSWER_SECONDS = 2.0
 NEWEST = 8  # entries of a group, next to all that have not ended
 MOST = 40  # of those
+LONGEST_DURATION = 1e9  # milliseconds
 ARRIVALS = 256  # of a group: times at which the rank entered a collective
 ARRIVAL_GROUPS = 8  # those that were used last
 # One rank gives or takes the data, so the others need not wait for each other.
@@ -281,7 +282,7 @@ def read_entry(value: object) -> RecorderEntry:
     group = raw.get("process_group") or [str(raw.get("pg_id", "")), ""]
     name, desc, *_ = [*take_items(group, "the group of an entry", MOST), "", ""]
     p2p = raw.get("is_p2p") is True
-    return {
+    entry: RecorderEntry = {
         "record": read_count(raw.get("record_id")),
         "group": str(name)[:LONGEST_TEXT],
         "desc": str(desc)[:LONGEST_TEXT],
@@ -299,6 +300,10 @@ def read_entry(value: object) -> RecorderEntry:
         "completed_ns": read_count(raw.get("time_discovered_completed_ns")),
         "frames": [],
     }
+    duration = raw.get("duration_ms")
+    if isinstance(duration, (int, float)) and 0 <= duration <= LONGEST_DURATION:
+        entry["duration_us"] = int(duration * 1000)
+    return entry
 
 
 def choose_entries(entries: list[RecorderEntry]) -> list[RecorderEntry]:
@@ -333,13 +338,16 @@ def make_arrivals(group: str, backend: str, entries: list[RecorderEntry]) -> Gro
     """Return the times of a group's newest entries, in few bytes."""
     newest = entries[:ARRIVALS]
     times = [one["created_ns"] // 1000 for one in newest]
-    return {
+    found: GroupArrivals = {
         "group": group,
         "backend": backend,
         "numbers": [one["number"] for one in newest],
         "created_us": times[0],
         "gaps_us": [later - before for later, before in zip(times, times[1:])],
     }
+    if any("duration_us" in one for one in newest):
+        found["durations_us"] = [one.get("duration_us", -1) for one in newest]
+    return found
 
 
 def read_entries(raw: bytes) -> list[RecorderEntry]:

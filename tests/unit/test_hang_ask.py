@@ -93,6 +93,7 @@ def test_a_rank_reports_the_records_of_both_backends(start: Start, rank: int) ->
     header, record = hang_answer.query_process(start(with_both_records(rank) + WAIT, rank).pid)
     assert header["why"] == ""
     entries, arrivals = hang_answer.read_records(record)
+    durations = [one.pop("duration_us") for one in entries if "duration_us" in one]
     assert entries == load_record(RECORDED / "gpu_both.json")["samples"][0][rank]["entries"]
     assert [one["record"] for one in entries] == list(range(len(entries)))
     assert {one["kind"] for one in entries} == {"nccl:all_reduce", "gloo:all_reduce"}
@@ -108,6 +109,8 @@ def test_a_rank_reports_the_records_of_both_backends(start: Start, rank: int) ->
             at -= gap
         assert known.items() >= times.items()
     assert {one["backend"] for one in arrivals} == {"nccl", "gloo"}
+    assert [one["durations_us"] for one in arrivals if "durations_us" in one] == [durations[::-1]]
+    assert 75_000 < durations[0] < 78_000
     with pytest.raises(ValueError, match="more than 2"):
         hang_answer.read_records(b"\n".join([record, record]))
 

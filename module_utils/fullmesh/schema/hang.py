@@ -26,7 +26,7 @@ class Frame(FrameBase, total=False):
     text: str
 
 
-class RecorderEntry(TypedDict):
+class RecorderEntryBase(TypedDict):
     """An entry of the Flight Recorder: an operation that a rank entered.
 
     Attributes:
@@ -62,7 +62,13 @@ class RecorderEntry(TypedDict):
     frames: list[Frame]
 
 
-class GroupArrivals(TypedDict):
+class RecorderEntry(RecorderEntryBase, total=False):
+    """``duration_us``: how long its GPU was in it, with NCCL and TORCH_NCCL_ENABLE_TIMING=1."""
+
+    duration_us: int
+
+
+class GroupArrivalsBase(TypedDict):
     """When a rank entered the newest collectives of a group in which all ranks wait for all, the newest first.
 
     Without broadcasts and other collectives of one root, and without sends and receives.
@@ -79,6 +85,12 @@ class GroupArrivals(TypedDict):
     numbers: list[int]
     created_us: int
     gaps_us: list[int]
+
+
+class GroupArrivals(GroupArrivalsBase, total=False):
+    """``durations_us``: how long the GPU was in each of them, -1 if unknown. Missing if none is known."""
+
+    durations_us: list[int]
 
 
 class ClockReading(TypedDict):

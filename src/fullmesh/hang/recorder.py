@@ -221,7 +221,11 @@ def validate_rank(one: Rank) -> Rank:
     numbers = [one["rank"], one["world"], one["pid"]]
     numbers += [rank for group in one["groups"] for rank in group["ranks"]]
     arrivals = one.get("arrivals", [])
-    counts = [len(part[key]) for part in arrivals for key in ("numbers", "gaps_us")]
+    counts = [
+        len(values)
+        for part in arrivals
+        for values in (part["numbers"], part["gaps_us"], part.get("durations_us", []))
+    ]
     if len(arrivals) > MOST_GROUPS or max(counts, default=0) > MOST_ARRIVALS:
         raise RefusedRecordError("HG-172", f"a group has more than {MOST_ARRIVALS} arrivals")
     if not all(0 <= number < MOST_RANKS for number in numbers):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import random
 import time
@@ -256,6 +257,52 @@ def test_a_slow_rank_among_a_thousand_is_named_within_seconds() -> None:
     (found,) = judge_job(samples, STALLED)  # type: ignore[arg-type]  # ranks of four, changed
     assert time.process_time() - begun < 10
     assert (found.code, found.ranks, found.hosts) == ("HG-163", (5,), ("n0",))
+
+
+# --- GPUs: Gloo's times in the form of NCCL's ---------------------------------------------------
+
+
+def on_gpus(samples: Any) -> None:
+    """The CPUs are ahead, so all of them enter at once. Each GPU is in a collective until the last one comes."""
+    for sample in samples:
+        times = []
+        parts = [one["arrivals"][0] for one in sample]
+        for part in parts:
+            created = [part["created_us"]]
+            for gap in part["gaps_us"]:
+                created.append(created[-1] - gap)
+            times.append(dict(zip(part["numbers"], created, strict=True)))
+        common = sorted(set.intersection(*map(set, times)), reverse=True)
+        last = [max(one[number] for one in times) for number in common]
+        for part, own in zip(parts, times, strict=True):
+            part["numbers"], part["created_us"] = common, last[0]
+            part["gaps_us"] = [later - before for later, before in itertools.pairwise(last)]
+            part["durations_us"] = [
+                at - own[number] + 900 for number, at in zip(common, last, strict=True)
+            ]
+
+
+@pytest.mark.parametrize("name", ["slow_sleep", "slow_tenth", "slow_of_four", "slow_node"])
+def test_a_slow_gpu_is_named_by_the_durations_on_all_gpus(name: str) -> None:
+    (found,) = judge(name, on_gpus, clocks=(None, None))
+    (expected,) = judge(name)
+    assert found.ranks == expected.ranks
+    assert found.share == pytest.approx(expected.share, abs=0.05)
+
+
+def test_without_durations_cpus_that_are_ahead_show_nothing() -> None:
+    def hidden(samples: Any) -> None:
+        on_gpus(samples)
+        for part in (part for sample in samples for one in sample for part in one["arrivals"]):
+            del part["durations_us"]
+
+    assert judge("slow_sleep", hidden) == []
+
+
+@pytest.mark.parametrize("name", [one for one in HEALTHY if "pipeline" not in one])
+def test_no_gpu_of_a_healthy_job_is_named(name: str) -> None:
+    if all(len(one["arrivals"]) == 1 for sample in raw(name) for one in sample):
+        assert judge(name, on_gpus, clocks=(None, None)) == []
 
 
 # --- records that lie -----------------------------------------------------------------------------

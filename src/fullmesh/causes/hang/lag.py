@@ -10,6 +10,10 @@ equal clocks.
 rank 1 always arrives 0.3 s after rank 0, its clock may as well be 0.3 s ahead. Lags below the doubt of the clocks do
 not count.
 
+**GPUs.** With NCCL, the record has the time at which the CPU started a collective, which a slow GPU does not change. If
+the job runs with TORCH_NCCL_ENABLE_TIMING=1, it has the duration on the GPU as well. All GPUs leave a collective at
+about the same time, so the one that was in it for the shortest time was last. This needs no clocks.
+
 **Rounds.** A program that starts several collectives before it waits (DDP's buckets) is late in all of them for one
 reason. So collectives whose arrivals overlap are one round. The rank that enters the last of them last costs the job
 the time since all others had entered it, once.
@@ -38,6 +42,7 @@ from fullmesh.causes.hang.job import SECOND, JobSample, ObservedJob
 from fullmesh.causes.hang.passing import find_p2p_call, find_p2p_pairs
 
 MICROSECOND = 1000  # nanoseconds
+LEAST_UNITS = 2  # one alone has no others
 LEAST_ROUNDS = 20
 LEAST_SECONDS = 1.0  # shorter than that, one moment of the scheduler decides
 CHANCE = 1e-6
@@ -107,10 +112,7 @@ class Round:
 
 
 def collect_arrivals(job: ObservedJob) -> dict[str, dict[int, dict[int, int]]]:
-    """Map group, rank and number to the time of entry by the controller's clock, from all samples.
-
-    A group of which a rank's clock is not known is left out, unless all its ranks are on one node.
-    """
+    """Map group, rank and number to the time of entry by the rank's own clock, from all samples."""
     found: dict[str, dict[int, dict[int, int]]] = {}
     for sample in job.samples:
         for rank, one in sample.ranks.items():
@@ -123,16 +125,34 @@ def collect_arrivals(job: ObservedJob) -> dict[str, dict[int, dict[int, int]]]:
                     (number, at * MICROSECOND)
                     for number, at in zip(part["numbers"], created, strict=False)
                 )
-    hosts = {rank: job.now.host(rank) for rank in job.now.ranks}
-    for group in list(found):
-        members = job.now.members.get(group, ())
-        if len({hosts.get(rank, "") for rank in members}) > 1:
-            if not all("clock" in job.now.ranks.get(rank, {}) for rank in members):
-                del found[group]
-                continue
-            for rank, times in found[group].items():
-                ahead = job.now.ranks[rank]["clock"]["ahead_ns"] if rank in job.now.ranks else 0
-                found[group][rank] = {number: at - ahead for number, at in times.items()}
+    return found
+
+
+def subtract_clocks(sample: JobSample, times: Times) -> Times:
+    """Return times by the controller's clock. {} if a node's clock is not known, unless all ranks are on one node."""
+    if len({sample.host(rank) for rank in times}) <= 1:
+        return times
+    clocks = {rank: sample.ranks[rank].get("clock") for rank in times}
+    return (
+        {
+            rank: {number: at - clock["ahead_ns"] for number, at in times[rank].items()}
+            for rank, clock in clocks.items()
+            if clock
+        }
+        if all(clocks.values())
+        else {}
+    )
+
+
+def collect_durations(job: ObservedJob) -> dict[str, dict[int, dict[int, int]]]:
+    """Map group, rank and number to the nanoseconds that the rank's GPU was in it, as far as they are known."""
+    found: dict[str, dict[int, dict[int, int]]] = {}
+    for sample in job.samples:
+        for rank, one in sample.ranks.items():
+            for part in one.get("arrivals", []):
+                pairs = zip(part["numbers"], part.get("durations_us", []), strict=False)
+                known = {number: us * MICROSECOND for number, us in pairs if us >= 0}
+                found.setdefault(part["group"], {}).setdefault(rank, {}).update(known)
     return found
 
 
@@ -167,6 +187,32 @@ def build_rounds(times: Times, units: Mapping[int, Sequence[int]]) -> list[Round
         else:
             found.append(Round(ends, number, number, 1))
     return found
+
+
+def build_gpu_rounds(
+    durations: Times, times: Mapping[int, int], units: Mapping[int, Sequence[int]]
+) -> list[Round]:
+    """Make a round of each collective of which the durations on all GPUs are known.
+
+    Args:
+        durations: rank -> number -> nanoseconds on the GPU.
+        times: number -> time of entry of one rank, which gives the pace.
+        units: the ranks of each unit.
+    """
+    known = [set(one) for one in durations.values()]
+    numbers = sorted(set.intersection(set(times), *known)) if known else []
+    return [
+        Round(
+            {
+                unit: times[number] - min(durations[rank][number] for rank in ranks)
+                for unit, ranks in units.items()
+            },
+            number,
+            number,
+            1,
+        )
+        for number in numbers
+    ]
 
 
 def get_chance(count: int, times: int, units: int) -> float:
@@ -214,7 +260,7 @@ def judge_rounds(
     rounds: Sequence[Round], units: Mapping[int, Sequence[int]], doubt: int, group: str
 ) -> SlowRanks | None:
     """Return the units that the others wait for, or None."""
-    if len(rounds) < LEAST_ROUNDS or len(units) < 2:  # noqa: PLR2004 (one alone has no others)
+    if len(rounds) < LEAST_ROUNDS or len(units) < LEAST_UNITS:
         return None
     steps = [
         later.end - before.end
@@ -281,18 +327,35 @@ def make_units(sample: JobSample, members: Sequence[int]) -> Iterator[dict[int, 
         yield {ranks[0]: tuple(ranks) for ranks in nodes.values()}
 
 
+def judge_group(job: ObservedJob, group: str, own: Times, durations: Times) -> Iterator[SlowRanks]:
+    """Yield the slow ranks, or else the slow nodes, of a group: by the CPUs' times, and by the GPUs'.
+
+    Args:
+        job: with its clocks.
+        group: its name.
+        own: rank -> number -> time by the rank's own clock, of all members.
+        durations: rank -> number -> nanoseconds on the GPU.
+    """
+    times = subtract_clocks(job.now, own)
+    doubt = find_clock_doubt(job.now, tuple(own))
+    pace = next(iter(own.values()))
+    for units in make_units(job.now, tuple(own)):
+        by_cpu = judge_rounds(build_rounds(times, units), units, doubt, group)
+        by_gpu = judge_rounds(build_gpu_rounds(durations, pace, units), units, 0, group)
+        if by_cpu or by_gpu:
+            yield from (one for one in (by_cpu, by_gpu) if one)
+            return
+
+
 def find_lagging_ranks(job: ObservedJob) -> SlowRanks | None:
     """Return the ranks for which the others lose most time, or None if all ranks are alike."""
     found: list[SlowRanks] = []
-    for group, by_rank in collect_arrivals(job).items():
+    arrivals, durations = collect_arrivals(job), collect_durations(job)
+    for group, times in arrivals.items():
         members = job.now.members.get(group, ())
-        known = all(rank in by_rank and rank in job.now.asked for rank in members)
-        if not known or is_pipeline(job, members):
-            continue
-        doubt = find_clock_doubt(job.now, members)
-        for units in make_units(job.now, members):
-            times = {rank: by_rank[rank] for rank in members}
-            if slow := judge_rounds(build_rounds(times, units), units, doubt, group):
-                found.append(slow)
-                break
+        known = all(rank in times and rank in job.now.asked for rank in members)
+        if len(members) >= LEAST_UNITS and known and not is_pipeline(job, members):
+            own = {rank: times[rank] for rank in members}
+            on_gpus = {rank: durations[group].get(rank, {}) for rank in members}
+            found += judge_group(job, group, own, on_gpus)
     return max(found, key=lambda one: (one.share, one.group), default=None)
