@@ -219,16 +219,15 @@ def test_a_rail_that_no_job_uses_is_not_tried(lab: RdmaLab) -> None:
 
 
 def test_the_rate_of_each_rail_is_measured(lab: RdmaLab) -> None:
-    """One rail is limited to 60 Mbit/s in one direction. Soft-RoCE has no port speed, so no rate is an alarm."""
-    lab.run((1, "tc qdisc add dev eth3 root netem rate 60mbit limit 10000"))
+    """One rail is limited to 20 Mbit/s in one direction. Soft-RoCE has no port speed, so no rate is an alarm."""
+    lab.run((1, "tc qdisc add dev eth3 root netem rate 20mbit limit 10000"))
     try:
         evidence = lab.observe(rate=True)
     finally:
         lab.run((1, "tc qdisc del dev eth3 root"))
     rates = map_rdma_rates(evidence.seen)
     assert len(rates) == 4
-    assert 5 < rates["rdma1", "rdma2", "rxe2", "rxe2"] < 66
-    assert (
-        min(rates["rdma1", "rdma2", "rxe1", "rxe1"], rates["rdma2", "rdma1", "rxe2", "rxe2"]) > 66
-    )
+    limited = rates.pop(("rdma1", "rdma2", "rxe2", "rxe2"))
+    assert 5 < limited < 22
+    assert min(rates.values()) > limited
     assert list(rule_slow_rails(evidence)) == []
