@@ -61,6 +61,7 @@ PASSED_ON = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
+ACTIONS = ("report", "dump", "stop", "restart")  # on a hang. Only the controller can restart a job
 MARK = "\x1efullmesh-watch "  # before an event for the controller
 MOST_PACKED = 1_000_000  # characters of an event that the controller takes
 
@@ -71,7 +72,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--within", type=float, default=WITHIN, metavar="SECONDS")
     parser.add_argument("--kill-after", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--stalled", type=float, default=STALLED, metavar="SECONDS")
-    parser.add_argument("--on-hang", choices=("report", "dump", "stop"), default="report")
+    parser.add_argument("--on-hang", choices=ACTIONS, default="report")
     parser.add_argument("--dump-to", default="", metavar="FOLDER", help=argparse.SUPPRESS)
     parser.add_argument("--plan", default=PLAN, metavar="FILE")
     parser.add_argument("--name", default="")
@@ -87,14 +88,16 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
 def find_usage_error(args: argparse.Namespace) -> str:
     """Return what is wrong with a call, or ""."""
     if not args.command:
-        return "no command was given"
+        return "[WA-105] no command was given"
     if args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
         return (
-            f"--within {args.within}, --kill-after {args.kill_after} and --stalled {args.stalled} "
+            f"[WA-105] --within {args.within}, --kill-after {args.kill_after} and --stalled {args.stalled} "
             "are not waiting times"
         )
+    if args.on_hang == "restart":
+        return "[WA-112] --on-hang restart needs all nodes: run ./fullmesh watch -i INVENTORY on the controller"
     if args.on_hang != "report" and not args.stalled:
-        return f"--on-hang {args.on_hang} needs --stalled above 0"
+        return f"[WA-105] --on-hang {args.on_hang} needs --stalled above 0"
     return ""
 
 
@@ -492,7 +495,7 @@ def main(argv: list[str]) -> int:
     wrong = find_usage_error(args)
     if wrong:
         usage = "Usage: fullmesh-watch [--within SECONDS] -- COMMAND"
-        sys.stderr.write(f"[WA-105] {wrong}. {usage}\n")
+        sys.stderr.write(f"{wrong}. {usage}\n")
         return USAGE
     watch = JobWatch(args, load_plan(args.plan))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [*PASSED_ON, signal.SIGCHLD])

@@ -8,16 +8,18 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 import slow_jobs
+from causes.job_faults import STATE
 from hang_jobs import START
 
 from fullmesh.settings import ROOT
 
-from .bench import HOME, TORCHRUN, Bench, Job
+from .bench import HOME, POLL, READY_SECONDS, TORCHRUN, Bench, Job
 
 STALLED = 10
 ENDS = 60  # seconds in which a watch that is told to end has ended its job everywhere
@@ -170,3 +172,29 @@ def test_the_node_with_the_rendezvous_is_not_left_out(bench: Bench) -> None:
     why = "[WA-114] The job does not start again: el1 has the rendezvous"
     assert [line for line in lines if why in line], lines
     assert "[HG-107] rank 0 (el1)" in read_dump(lines)
+
+
+@pytest.mark.rest
+def test_a_job_finishes_without_a_node_that_no_longer_answers(bench: Bench) -> None:
+    more = ("--stalled", "20", "--on-hang", "restart")
+    lost = bench.nodes[1]
+    # its ssh and its data end without a word, as in a power failure
+    table = "table inet lost { chain %s { type filter hook %s priority -300; policy drop; }; }"
+    with watched(bench, ELASTIC, *more, launch=("--c10d", "--nnodes=1:2")) as process:
+        deadline = time.monotonic() + READY_SECONDS
+        while not lost.on(f"cat {STATE}/ready1 2>/dev/null", check=False):
+            assert time.monotonic() < deadline
+            time.sleep(POLL)
+        for hook in ("input", "output"):
+            lost.on(f"echo '{table % (hook, hook)}' | nft -f -")
+        try:
+            lines = lines_until(process, "never said", 400)
+        finally:
+            lost.on("nft delete table inet lost")
+        assert process.wait(ENDS) == 0, lines
+    said = "\n".join(lines)
+    assert "[HG-151] rank 1 (ubuntu1) cannot be queried" in said
+    assert "[WA-117] ubuntu1 has not confirmed within 30 s" in said
+    assert "[WA-116] The job starts again without ubuntu1, on el1." in said
+    assert lines[-1] == ENDED
+    assert "[HG-151]" in read_dump(lines)

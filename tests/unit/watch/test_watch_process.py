@@ -89,6 +89,7 @@ def test_standard_input_is_the_jobs() -> None:
         (["--within", "0", "--", "true"], "WA-105", 2),
         (["--kill-after", "-1", "--", "true"], "WA-105", 2),
         (["--on-hang", "stop", "--stalled", "0", "--", "true"], "WA-105", 2),
+        (["--on-hang", "restart", "--", "true"], "WA-112", 2),
         (["--", "/no/such/program"], "WA-106", 127),
         (["--", "/etc/passwd"], "WA-106", 126),
     ],
