@@ -376,6 +376,18 @@ def test_the_chance_is_that_of_a_coin() -> None:
     assert lag.get_chance(5000, 4900, 2) < 1e-300
 
 
+@pytest.mark.parametrize(("world", "which"), [(4, (1, 3)), (8, (2, 5)), (16, (0, 7, 9))])
+def test_several_slow_ranks_are_named_together(world: int, which: tuple[int, ...]) -> None:
+    for seed in range(10):
+        found = simulate(world, "equal", seed, slow=0.05, which=which)
+        assert found is not None
+        assert found.ranks == which
+
+
+def test_most_ranks_are_not_slower_than_the_others() -> None:
+    assert simulate(4, "equal", 1, slow=0.05, which=(1, 2, 3)) is None
+
+
 BUSY: dict[str, Callable[[random.Random, float], float]] = {
     "equal": lambda chance, _: max(0.005, chance.gauss(0.1, 0.01)),
     "varied": lambda chance, _: max(0.005, chance.gauss(0.1, 0.03)),
@@ -385,16 +397,19 @@ BUSY: dict[str, Callable[[random.Random, float], float]] = {
 }
 
 
-def simulate(world: int, busy: str, seed: int, slow: float = 0.0) -> lag.SlowRanks | None:
-    """A job of 256 blocking collectives on alike ranks. *slow*: seconds that the last rank takes longer."""
+def simulate(
+    world: int, busy: str, seed: int, slow: float = 0.0, which: tuple[int, ...] = (-1,)
+) -> lag.SlowRanks | None:
+    """A job of 256 blocking collectives on alike ranks. *slow*: seconds that some ranks take longer."""
     chance = random.Random(seed)  # noqa: S311 (no secret)
     times: dict[int, dict[int, int]] = {rank: {} for rank in range(world)}
     state, begun = [0.0] * world, 0.0
+    late = {rank % world for rank in which}
     for number in range(1, 257):
         ends = []
         for rank in range(world):
             state[rank] = 0.8 * state[rank] + 0.6 * chance.gauss(0, 1)
-            ends.append(begun + BUSY[busy](chance, state[rank]) + slow * (rank == world - 1))
+            ends.append(begun + BUSY[busy](chance, state[rank]) + slow * (rank in late))
             times[rank][number] = int(ends[rank] * SECOND)
         begun = max(ends) + 0.001
     units = {rank: (rank,) for rank in range(world)}

@@ -86,7 +86,8 @@ def _make_slow_finding(job: ObservedJob, slow: SlowRanks) -> HangFinding:
         waiting=waiting,
         share=slow.share,
         seen=f"{'it was' if one else 'they were'} last in {slow.last} of {slow.rounds} late rounds, typically"
-        f" {_format_seconds(slow.lag)} behind the others; {slow.collectives} collectives of {desc} in"
+        f" {_format_seconds(slow.lag)} behind the others, and a round takes {_format_seconds(slow.step)};"
+        f" {slow.collectives} collectives of {desc} in"
         f" {slow.seconds:.1f} s" + "".join(f"; also: {reason.text}" for reason in reasons[1:SHOWN]),
         expected="each rank is last about equally often",
         check="" if reasons else UNKNOWN,
