@@ -157,6 +157,7 @@ def list_checks(
         found = {
             "gpus": check_node.check_gpus,
             "nvidia-smi": check_node.check_smi,
+            "remapping": check_node.check_remapping,
             "interface": check_node.check_interfaces,
             "limits": check_node.check_limits,
             "clock": check_node.check_clock,

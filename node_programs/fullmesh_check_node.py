@@ -37,12 +37,9 @@ COMMAND_SECONDS = 1.3
 # a scheduler's prolog has no path, or a user's
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 GONE = b"\xff" * 4  # a read of a device that does not answer
-SMI = (
-    "index",
-    "ecc.errors.uncorrected.volatile.total",
-    "remapped_rows.failure",
-    "remapped_rows.pending",
-)
+SMI = ("index", "pci.bus_id", "ecc.errors.uncorrected.volatile.total")
+# not among the fields of --query-gpu
+ROWS = ("gpu_bus_id", "remapped_rows.failure", "remapped_rows.pending")
 FOLDERS = ("/", "/tmp", "/var", "/dev/shm")  # noqa: S108 (their free space is read, nothing is written)
 LEAST_SHARE, LEAST_BYTES = 0.01, 256 << 20  # of free space: a folder with less than both is full
 USED_SHARE = 0.95  # of a limit of the kernel
@@ -140,7 +137,7 @@ def check_gpus() -> Iterator[HealthFinding]:
         raise NoCheckError("this node has no NVIDIA GPU", skipped=True)
     for here in gpus:
         yield from check_gpu_device(here)
-    wanted = parse_decimal(str((find_own_entry() or {}).get("local_ranks"))) or 0
+    wanted = count_own_ranks()
     if len(gpus) < wanted:
         text = f"{len(gpus)} of {wanted} GPUs are on the PCI bus"
         yield HealthFinding(
@@ -188,36 +185,61 @@ def check_gpu_device(here: str) -> Iterator[HealthFinding]:
         yield HealthFinding("HC-105", text, "reseat the GPU or its riser, and restart the node")
 
 
-def check_smi() -> Iterator[HealthFinding]:
-    """Check that the driver answers, and the memory errors that it counts."""
+def query_smi(option: str, fields: tuple[str, ...]) -> tuple[int, str, list[list[str]]]:
+    """Query a field of each GPU from nvidia-smi. Return its status, its output and the rows of its table.
+
+    Raises:
+        NoCheckError: the driver is not loaded, nvidia-smi is missing or does not know a field, or gives no answer.
+    """
     if not read_text(MODULE):
         raise NoCheckError("the NVIDIA driver is not loaded", skipped=True)
-    status, text = run_tool(
-        "nvidia-smi", f"--query-gpu={','.join(SMI)}", "--format=csv,noheader,nounits"
-    )
-    first = (text.splitlines() or ["no output"])[0][:150]
-    if status < 0 or "not a valid field" in text:
+    query = f"--query-{option}={','.join(fields)}"
+    status, text = run_tool("nvidia-smi", query, "--format=csv,noheader,nounits")
+    if status < 0 or "not a valid field" in text or "not recognized" in text:
         raise NoCheckError("nvidia-smi is missing, or older than these fields", skipped=True)
+    rows = [[word.strip() for word in row.split(",")] for row in text.splitlines()]
+    return status, text, [row for row in rows if len(row) == len(fields)]
+
+
+def shorten_bus(address: str) -> str:
+    """Return a PCI address of nvidia-smi as the kernel writes it: 00000000:1B:00.0 is 0000:1b:00.0."""
+    return address.lower()[-len("0000:1b:00.0") :]
+
+
+def check_smi() -> Iterator[HealthFinding]:
+    """Check that the driver answers for every GPU, and the memory errors that it counts."""
+    status, text, rows = query_smi("gpu", SMI)
+    first = (text.splitlines() or ["no output"])[0][:150]
     if "version mismatch" in text:
         yield HealthFinding("HC-104", f"nvidia-smi: {first}", "restart the node")
         return
     if status:
         yield HealthFinding("HC-102", f"nvidia-smi: {first}", "read dmesg, and restart the node")
-    for row in text.splitlines():
-        words = [word.strip() for word in row.split(",")]
-        if len(words) != len(SMI):
-            continue
-        errors = parse_decimal(words[1]) or 0
-        failed = [
-            name
-            for name, value in zip(("failed", "is pending"), words[2:])
-            if value in ("1", "Yes")
-        ]
+        return
+    on_bus = [os.path.basename(here) for here in list_nvidia_devices(GPU_CLASS)]
+    shown = [shorten_bus(row[1]) for row in rows]
+    if len(shown) < min(len(on_bus), count_own_ranks()):
+        missing = ", ".join(one for one in on_bus if one not in shown)
+        seen = f"the driver shows {len(shown)} of {len(on_bus)} GPUs, without {missing}"
+        yield HealthFinding("HC-102", seen, "read dmesg, and restart the node")
+    for number, bus, count in rows:
+        errors = parse_decimal(count) or 0
         if errors:
-            seen = f"GPU {words[0]} counts {errors} uncorrectable memory errors since its start"
-            yield HealthFinding("HC-103", seen, f"nvidia-smi --gpu-reset -i {words[0]}")
+            seen = f"GPU {shorten_bus(bus)} counts {errors} uncorrectable memory errors since its start"
+            yield HealthFinding("HC-103", seen, f"nvidia-smi --gpu-reset -i {number}")
+
+
+def check_remapping() -> Iterator[HealthFinding]:
+    """Check the memory rows that GPUs replace. If nvidia-smi fails, `check_smi` reports it."""
+    status, _, rows = query_smi("remapped-rows", ROWS)
+    if status:
+        raise NoCheckError("nvidia-smi failed", skipped=True)
+    for bus, *values in rows:
+        failed = [
+            name for name, value in zip(("failed", "is pending"), values) if value in ("1", "Yes")
+        ]
         if failed:
-            seen = f"GPU {words[0]}: a row remapping of its memory {' and '.join(failed)}"
+            seen = f"GPU {shorten_bus(bus)}: a row remapping of its memory {' and '.join(failed)}"
             yield HealthFinding("HC-103", seen, "reset the GPU. If it failed, replace the GPU")
 
 
@@ -243,6 +265,11 @@ def find_own_entry() -> dict[str, Any] | None:
         return by_name[0]
     held = {address for _, address in list_addresses()}
     return next((one for one in known if one.get("address") in held), None)
+
+
+def count_own_ranks() -> int:
+    """Return the number of ranks of this node in the plan, 0 if it is not known."""
+    return parse_decimal(str((find_own_entry() or {}).get("local_ranks"))) or 0
 
 
 def list_interfaces() -> list[dict[str, Any]]:

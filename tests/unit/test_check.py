@@ -87,14 +87,25 @@ def test_a_node_without_a_gpu_has_nothing_to_check(node: Path) -> None:
         assert fullmesh_check.run_check(check)["state"] == "skipped"
 
 
+def smi(*gpus: str, rows: str = "00000000:01:00.0, 0, 0\\n00000000:02:00.0, [N/A], [N/A]") -> str:
+    """A FAKE that knows the fields of each table, as `nvidia-smi --help-query-gpu` lists them."""
+    table = "\\n".join(gpus)
+    return f"""case "$1" in
+--query-gpu=*remapped_rows*) echo 'Field "remapped_rows.failure" is not a valid field to query.'; exit 2;;
+--query-gpu=*) printf '{table}\\n';;
+--query-remapped-rows=*) printf '{rows}\\n';;
+esac"""
+
+
 def test_healthy_gpus_give_nothing(node: Path) -> None:
     gpu(node, 1)
     gpu(node, 2)
     put(node, MODULE="550.54.15\n", **{"libnvidia-ml.so.550.54.15": ""})
     plan(node, ranks=2)
     assert codes(check_node.check_gpus()) == []
-    program(node, "nvidia-smi", "echo '0, 0, No, No'; echo '1, [N/A], [N/A], [N/A]'")
+    program(node, "nvidia-smi", smi("0, 00000000:01:00.0, 0", "1, 00000000:02:00.0, [N/A]"))
     assert codes(check_node.check_smi()) == []
+    assert codes(check_node.check_remapping()) == []
 
 
 GPU_FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
@@ -131,9 +142,8 @@ def test_switches_need_the_fabric_manager(node: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "wanted"),
     [
-        ("echo '0, 3, No, No'", ["HC-103"]),
-        ("echo '0, 0, Yes, No'", ["HC-103"]),
-        ("echo '0, 0, No, Yes'; echo '1, 0, No, No'", ["HC-103"]),
+        (smi("0, 00000000:01:00.0, 3"), ["HC-103"]),
+        (smi("0, 00000000:01:00.0, 0", "1, 00000000:02:00.0, 0"), []),
         ("echo 'Unable to determine the device handle for GPU 0000:3B:00.0'; exit 255", ["HC-102"]),
         ("echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18", ["HC-104"]),
         ("echo 'Field \"remapped_rows.failure\" is not a valid field to query.'; exit 2", None),
@@ -148,6 +158,44 @@ def test_the_drivers_answer(script: str, wanted: list[str] | None, node: Path) -
         assert found["state"] == ("unknown" if "sleep" in script else "skipped")
     else:
         assert [one["code"] for one in found["findings"]] == wanted
+
+
+def test_a_gpu_that_the_driver_does_not_show(node: Path) -> None:
+    gpu(node, 1)
+    gpu(node, 2)
+    put(node, MODULE="550.54.15")
+    program(node, "nvidia-smi", smi("0, 00000000:01:00.0, 0"))
+    plan(node, ranks=2)
+    (found,) = check_node.check_smi()
+    assert found.code == "HC-102"
+    assert found.text == "the driver shows 1 of 2 GPUs, without 0000:02:00.0"
+    plan(node, ranks=1)  # the job needs no other
+    assert codes(check_node.check_smi()) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        ("00000000:01:00.0, 1, 0", "GPU 0000:01:00.0: a row remapping of its memory failed"),
+        ("00000000:3B:00.0, No, Yes", "GPU 0000:3b:00.0: a row remapping of its memory is pending"),
+        ("00000000:01:00.0, 0, 0\\n00000000:02:00.0, [N/A], [N/A]", ""),
+        ("damaged", ""),
+    ],
+)
+def test_memory_rows_that_are_remapped(rows: str, wanted: str, node: Path) -> None:
+    put(node, MODULE="550.54.15")
+    program(node, "nvidia-smi", smi("0, 00000000:01:00.0, 0", rows=rows))
+    found = list(check_node.check_remapping())
+    assert [(one.code, one.text) for one in found] == ([("HC-103", wanted)] if wanted else [])
+
+
+@pytest.mark.parametrize(
+    "script", ["echo 'ERROR: Option --query is not recognized.'; exit 1", "echo lost; exit 15"]
+)
+def test_an_nvidia_smi_without_a_table_of_rows(script: str, node: Path) -> None:
+    put(node, MODULE="550.54.15")
+    program(node, "nvidia-smi", script)
+    assert fullmesh_check.run_check(check_node.check_remapping)["state"] == "skipped"
 
 
 # --- the interface ------------------------------------------------------------------------------------
