@@ -200,8 +200,12 @@ def test_each_cause_is_reported_once_until_progress(asked: stalled.StallReporter
     assert line.startswith(f"[HG-107] {cause.cause}. Seen: ")
     assert "Fix: " in line
     assert asked.lines() == []
+    verdict = asked.take_verdict()
+    assert verdict is not None
+    assert verdict.causes() == [cause]
     asked.begin("a")
     assert wait(asked) == []
+    assert asked.take_verdict() is None
     asked.forget()
     asked.begin("a")
     assert len(wait(asked)) == 1

@@ -231,7 +231,7 @@ class HangResponse:
         if self.action == REPORT or self.ended or not self.hung:
             return
         if verdict is None:
-            if time.monotonic() >= self.query_at and reporter.asking is None:
+            if time.monotonic() >= self.query_at:
                 self.query_at = time.monotonic() + AGAIN
                 reporter.begin(*next(iter(self.hung.values())))
             return

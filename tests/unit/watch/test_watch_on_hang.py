@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import shutil
@@ -25,7 +26,7 @@ from fullmesh.explain import reader
 from fullmesh.faults import InvalidInputError
 from fullmesh.hang import ask, dump, on_hang, stalled
 from fullmesh.hang.jobs import QueriedJob, find_disputed_ranks, group_answers_by_job
-from fullmesh.hang.judge import judge_job
+from fullmesh.hang.judge import judge_job, load_hang_causes
 from fullmesh.hang.on_hang import ElasticJob, HangResponse
 from fullmesh.hang.recorder import read_rank_file
 from fullmesh.hang.stalled import StallReporter, StallVerdict
@@ -76,6 +77,10 @@ def test_a_job_does_not_start_again(name: str, elastic: ElasticJob, why: str) ->
     assert why in choice.why_not
 
 
+def test_errors_of_the_program_are_causes_that_exist() -> None:
+    assert load_hang_causes().keys() >= on_hang.PROGRAM_ERRORS
+
+
 def test_a_node_outside_the_job_is_never_left_out() -> None:
     for nodes in (("n1", "n3"), ()):
         choice = on_hang.choose_restart(verdict_of("late_sleep"), nodes, ON_FIRST)
@@ -119,7 +124,7 @@ def test_jobs_of_the_same_name_prevent_a_restart() -> None:
         (TORCHRUN.replace("=", " ").replace("1:3", "2:3"), 2, "el1"),
         (TORCHRUN.replace("el1:29400", "10.78.0.12"), 1, "ubuntu1"),
         ("/opt/fullmesh/bin/fullmesh-torchrun --c10d --nnodes=1:3 train.py", 1, "el1"),
-        ("fullmesh-torchrun --static --c10d --nnodes 3 --nnodes 1:3 train.py", 1, "el1"),
+        ("fullmesh-torchrun --c10d --static --c10d --nnodes 3 --nnodes 1:3 train.py", 1, "el1"),
         ("fullmesh-torchrun --c10d -m --nnodes=1:3 package --nnodes=3", 1, "el1"),
         ("fullmesh-torchrun --c10d --nnodes=1:3 --rdzv-endpoint=ubuntu2:1 x", 1, "ubuntu2"),
     ],
@@ -156,8 +161,8 @@ def test_all_reasons_against_a_restart_come_before_the_start(
 
 def test_the_plan_without_a_node_numbers_the_others_again() -> None:
     whole = job_hosts()
-    for node in whole["plan"]["nodes"].values():
-        node["local_ranks"] = 2
+    for number, node in enumerate(whole["plan"]["nodes"].values()):
+        node["local_ranks"], node["first_rank"] = 2, 2 * number
     whole["plan"]["world_size"] = 6
     less = on_hang.leave_out_node(whole, "ubuntu1")
     assert list(less["hosts"]) == ["el1", "ubuntu2"]
@@ -200,9 +205,10 @@ def test_explain_log_finds_the_same_cause_in_a_dump(
 
 def test_ranks_that_a_node_only_claims_to_have_started_do_not_fill_the_disk() -> None:
     real = hang_records.load("late_sleep")[-1]
-    claimed = [ask.make_absent_rank(n, 1 << 17, "n2", "", gone=True) for n in range(2, 9000)]
+    real[1]["rank"] = 9000
+    claimed = [ask.make_absent_rank(n, 1 << 17, "n2", "", gone=True) for n in range(1, 9000)]
     kept = dump.select_dumped_ranks([*claimed, *real])
-    assert [one["rank"] for one in kept[:3]] == [0, 1, 2]
+    assert [one["rank"] for one in kept[:3]] == [0, 9000, 1]
     assert len(kept) == dump.MOST_RANKS == reader.MOST_FILES
 
 
@@ -258,6 +264,18 @@ def test_a_dump_is_written_once_and_the_job_goes_on(reporter: StallReporter, run
     assert line.startswith("the state of all ranks is in ")
     made.respond(reporter, told.lines.append, told.end)
     assert (len(told.lines), told.ends, len(list(runs.iterdir()))) == (1, 0, 1)
+    assert made.query_at == math.inf  # the cause is known
+
+
+def test_a_job_that_hangs_again_and_again_does_not_fill_the_disk(
+    reporter: StallReporter, runs: Path
+) -> None:
+    made, told = HangResponse("dump", NODES), Told()
+    for _ in range(on_hang.MOST_DUMPS + 2):
+        made.note_stall("n1", "a", "u")
+        reporter.verdict = verdict_of("late_sleep")
+        made.respond(reporter, told.lines.append, told.end)
+    assert len(list(runs.iterdir())) == on_hang.MOST_DUMPS
 
 
 def test_stop_writes_a_dump_and_ends_the_job(reporter: StallReporter, runs: Path) -> None:
@@ -426,10 +444,12 @@ def test_a_node_that_does_not_confirm_the_end_is_named(
 ) -> None:
     monkeypatch.setattr(watch_cli, "END_GRACE", 0.5)
     said: queue.Queue[NodeMessage] = queue.Queue()
-    # the child holds the pipes: the end of the first process alone is not seen
-    nodes = {"ub1": start_node_job("ub1", ["sh", "-c", "sleep 600 & exec sleep 600"], said)}
+    # a process of another session holds the pipes
+    nodes = {"ub1": start_node_job("ub1", ["sh", "-c", "setsid sleep 30 & exec sleep 600"], said)}
     made = watch_cli.WatchedJob(Path("x"), nodes, said, ["ub1"], diagnoses=False)
     made.response.ended = True
     made.end_on_all_nodes()
+    begun = time.monotonic()
     assert watch_cli.follow_job(made) == 1
+    assert time.monotonic() - begun < 20
     assert "[WA-117] ub1 has not confirmed within 0.5 s" in capfd.readouterr().err
