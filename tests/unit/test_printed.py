@@ -267,6 +267,8 @@ PAST_THE_FILTER = {
     ("src/fullmesh/play/live.py", "ended"): "cleaned there; rich draws",
     ("src/fullmesh/play/live.py", "said"): "cleaned there; rich draws",
     ("src/fullmesh/report/terminal.py", "print_result"): "of a result that scrub has cleaned",
+    ("src/fullmesh/report/terminal.py", "print_node_table"): "called by print_result",
+    ("src/fullmesh/report/terminal.py", "print_rails"): "called by print_result",
     ("src/fullmesh/result/schema.py", "main"): "for developers, without any value",
     ("src/fullmesh/verbs/init.py", "ask_question"): "cleaned there",
     ("callback_plugins/fullmesh_events.py", "tell"): "JSON in ASCII, to a file",

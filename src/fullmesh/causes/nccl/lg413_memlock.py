@@ -10,7 +10,7 @@ UNIT -p LimitMEMLOCK
 **Fix:** Set LimitMEMLOCK=infinity in the unit or --ulimit memlock=-1 for the container. For logins,
 run ./fullmesh apply --tags tuning.
 
-**Source:** NVIDIA/nccl-tests#206, NVIDIA/nccl#380, kvcache-ai/Mooncake#1382
+**Source:** NVIDIA/nccl-tests#206, NVIDIA/nccl#380
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ GPUDirect off)
 **Fix:** Run modprobe nvidia_peermem (the module of the loaded driver), or set
 NCCL_NET_GDR_LEVEL=LOC to leave GPUDirect off.
 
-**Source:** kvcache-ai/Mooncake#281, read: NCCL net_ib, NVIDIA's GPUDirect RDMA guide
+**Source:** read: NCCL net_ib, NVIDIA's GPUDirect RDMA guide
 """
 
 from __future__ import annotations

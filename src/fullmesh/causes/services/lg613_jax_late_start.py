@@ -10,7 +10,7 @@ jax.devices() or arrays that a module creates when it is imported
 
 **Fix:** Call jax.distributed.initialize() first, before you import modules that create arrays.
 
-**Source:** mlnomadpy/flaxchat#8, read: jax distributed.py
+**Source:** read: jax distributed.py
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ The driver reports a failing GPU ({detail}).
 
 **Fix:** Remove the node from the inventory, and reset or replace the GPU.
 
-**Source:** NVIDIA's list of Xid errors, marin-community/marin#8506
+**Source:** NVIDIA's list of Xid errors
 """
 
 from __future__ import annotations

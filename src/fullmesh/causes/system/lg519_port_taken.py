@@ -12,7 +12,7 @@ net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports
 **Fix:** End the old process, or give each job of a node its own ports. Fixed ports must be outside
 the kernel's range or in ip_local_reserved_ports: ./fullmesh apply -i INVENTORY -- --tags tuning.
 
-**Source:** uccl-project/uccl#507, vllm-project/vllm-ascend#4725, read: errno EADDRINUSE of bind(2)
+**Source:** uccl-project/uccl#507, read: errno EADDRINUSE of bind(2)
 """
 
 from __future__ import annotations
