@@ -30,7 +30,7 @@ options:
     type: dict
     default: {}
   boot:
-    description: The node's boot id when the run began (C(boot) of M(node_facts)), to detect a restart.
+    description: The node's boot id when the run began (C(boot) of node_facts), to detect a restart.
     type: str
     default: ""
   state:

@@ -70,7 +70,9 @@ PLAYS = {
     "a card fell off the bus": Play(
         "h100x2", ("1.lost=1",), named("VC-131"), ("fell off the bus",)
     ),
-    "module not loaded": Play("h100x2", ("error=9",), named("VC-131"), ("not in the kernel",)),
+    "module not loaded": Play(
+        "h100x2", ("error=9",), named("VC-131"), ("kernel module is not loaded",)
+    ),
     "memory and links": Play(
         "h100x8",
         (

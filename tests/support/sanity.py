@@ -41,11 +41,15 @@ def always(_text: str) -> bool:
 
 
 def drops(text: str) -> bool:
-    """Return whether a value is bound to the name ``_``."""
+    """Return whether a value is bound to the name ``_``, other than by a lambda."""
+    tree = ast.parse(text)
+    of_lambdas = {
+        arg for one in ast.walk(tree) if isinstance(one, ast.Lambda) for arg in ast.walk(one.args)
+    }
     return any(
         (isinstance(one, ast.Name) and one.id == "_" and isinstance(one.ctx, ast.Store))
-        or (isinstance(one, ast.arg) and one.arg == "_")
-        for one in ast.walk(ast.parse(text))
+        or (isinstance(one, ast.arg) and one.arg == "_" and one not in of_lambdas)
+        for one in ast.walk(tree)
     )
 
 
@@ -118,25 +122,37 @@ RULES = (
 )
 # Messages of pylint's own opinion in code that ruff's and mypy's strictest rules pass; by file, since they are few.
 OPINIONS = {
-    "use-maxsplit-arg": (
-        "plugins/module_utils/fullmesh/probe/ways.py",
-        "src/fullmesh/diagnose/inventory.py",
-    ),
+    "use-maxsplit-arg": ("src/fullmesh/diagnose/inventory.py",),
     "duplicate-string-formatting-argument": ("node_programs/fullmesh_launch.py",),
-    "use-sequence-for-iteration": ("src/fullmesh/causes/firewall/blocking_rules.py",),
+    "use-sequence-for-iteration": (
+        "src/fullmesh/causes/firewall/blocking_rules.py",
+        "src/fullmesh/support/redact.py",
+        "src/fullmesh/verbs/support.py",
+    ),
+    "dangerous-default-value": ("src/fullmesh/play/options.py",),
+    # of types, which are not evaluated
+    "unsupported-binary-operation": ("plugins/module_utils/fullmesh/ask/boot.py",),
     "stop-iteration-return": (
         "src/fullmesh/causes/addresses/taken_addresses.py",
-        "src/fullmesh/causes/hang/hg163_slow_rank.py",
+        "src/fullmesh/causes/firewall/dg183_job_unit_held.py",
+        "src/fullmesh/causes/gpu/vc118_two_nccls.py",
+        "src/fullmesh/causes/gpu/vc142_iommu.py",
+        "src/fullmesh/causes/hang/lag.py",
+        "src/fullmesh/causes/rdma/dg196_rdma_rule.py",
     ),
     # names that stand in a quoted type
     "unused-import": (
         "src/fullmesh/causes/gpu/dg149_unequal_gpus.py",
         "src/fullmesh/play/progress.py",
+        "src/fullmesh/report/rails.py",
         "src/fullmesh/verify/pairs.py",
     ),
     "arguments-out-of-order": ("src/fullmesh/causes/quality/dg138_packet_loss.py",),
     # a fifth of the search's price
-    "unidiomatic-typecheck": ("src/fullmesh/diagnose/shape.py",),
+    "unidiomatic-typecheck": (
+        "plugins/module_utils/fullmesh/probe/rdma.py",
+        "src/fullmesh/diagnose/shape.py",
+    ),
     "unnecessary-comprehension": ("src/fullmesh/verify/ranks.py",),
 }
 

@@ -120,7 +120,8 @@ def run_session(argv: list[str], environment: dict[str, str]) -> tuple[int | Non
         cwd="/",
         start_new_session=True,
     )
-    assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018 (both are pipes)
+    if process.stdout is None or process.stderr is None:
+        raise RuntimeError("a process was started without pipes")
     ends, texts = time.monotonic() + SESSION, {process.stdout: b"", process.stderr: b""}
     try:
         with selectors.DefaultSelector() as waiting:

@@ -196,7 +196,7 @@ def parse_rules(text: str) -> list[IpRule]:
     """Parse `SHOW_RULES`."""
     return [
         {
-            "mark": str(one.get("fwmark", "")).split("/")[0],
+            "mark": str(one.get("fwmark", "")).split("/", maxsplit=1)[0],
             "uid": uid if isinstance(uid := one.get("uid_start"), int) else None,
         }
         for one in parse_objects(text)
