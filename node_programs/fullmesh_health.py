@@ -114,9 +114,13 @@ def record_verdict(document: Mapping[str, Any], settings: Mapping[str, Any]) -> 
             differs = health_history.add_verdict(
                 history, document, health_history.observe_state(), now
             )
-            health_history.write_history(history)
+            # if the disk is full, the metrics and the webhook say so, again with each check
+            try:
+                health_history.write_history(history)
+            except OSError as error:
+                failed.append(f"the history cannot be written: {error}")
     except OSError as error:
-        return [f"the history cannot be written: {error}"]
+        return [f"the history cannot be used: {error}"]
     try:
         write_textfile(settings["textfile_dir"], document, history, now)
     except OSError as error:

@@ -201,7 +201,7 @@ CLOSED = "[rank0]: remote process exited or there was a network error, NCCL vers
     [
         ([CLOSED, "step 3"], "rank1.log"),
         ([CLOSED, "step 3", "step 4"], "rank1.log and rank2.log"),
-        ([CLOSED, "step 3", "step 4", "step 5"], ""),  # nobody looks at all of them
+        ([CLOSED, "step 3", "step 4", "step 5"], ""),  # too many to read
         ([CLOSED, "[rank1]: " + CLOSED[9:]], ""),
         ([CLOSED, *["[rank7]: " + CLOSED[9:]] * 9, "step 3"], "rank10.log"),
         ([CLOSED, TIMEOUT], ""),
@@ -270,7 +270,7 @@ def test_the_group_whose_ranks_wait_nowhere_comes_first() -> None:
         [wait_in(4), wait_in(4)],  # the same collective
         [wait_in(4), dump_at(9)],  # work is queued: it called number 4, too
         [wait_in(4), "NCCL Work update periodically: last enqueued NCCL work: 2, last completed"],
-        [dump_at(4), dump_at(3)],  # nobody waited in this group
+        [dump_at(4), dump_at(3)],  # no rank waited in this group
         [wait_in(4), dump_at(3).replace("3", "9" * 40)],
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.server
 import json
 import os
@@ -224,6 +225,20 @@ def test_a_webhook_that_fails_is_reported_and_recorded_all_the_same(home: Path) 
     )
     assert "the webhook failed" in found[0]
     assert len(health_history.read_history()["spans"]) == 1
+
+
+def test_a_full_disk_is_told_to_the_webhook_although_no_history_can_be_written(
+    home: Path, webhook: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_history: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    url, sent = webhook
+    health.record_verdict(verdict(), {**SETTINGS, "webhook_url": url})
+    monkeypatch.setattr(health_history, "write_history", refuse)
+    (failed,) = health.record_verdict(verdict(("HC-141", ())), {**SETTINGS, "webhook_url": url})
+    assert failed == "the history cannot be written: [Errno 28] No space left on device"
+    assert [one["fit"] for one in sent] == [False]
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "https:///x", "http://127.0.0.1:x/", "file:///x"])

@@ -8,7 +8,7 @@ for DataLoader workers or NCCL, or files of killed jobs fill it.
 **Prove:** in the job's container: df -h /dev/shm && ls /dev/shm
 
 **Fix:** Start the container with --shm-size=8g or --ipc=host. In Kubernetes, mount an emptyDir with
-medium Memory at /dev/shm. Delete files of dead processes from it.
+medium Memory at /dev/shm. Delete the files of dead processes there.
 
 **Source:** NVIDIA/nccl#290, #525, flagos-ai/FlagGems#6304, tahoebio/tahoe-x1#63, and the
 DataLoader's own message, which names shared memory

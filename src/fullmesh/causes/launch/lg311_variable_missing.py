@@ -1,7 +1,7 @@
 """An environment variable of the launcher is missing
 
-{variable} is not set: the script was started without torchrun, or without the cluster's
-environment. Or a name did not resolve, or Kubernetes did not replace a variable in the command.
+{variable} is not set. Either the script was started without torchrun or without the cluster's
+environment, or a name did not resolve, or Kubernetes did not replace a variable in the command.
 
 **Place:** the node of this log
 

@@ -1,8 +1,8 @@
 """Slurm: the options of a job contradict each other
 
 Slurm rejected the options of a job or step ({detail}). They contradict each other, this version of
-Slurm needs another option, or the shell runs inside a job, of which the SLURM_ variables apply to
-the new one.
+Slurm needs another option, or the shell runs inside a job, whose SLURM_ variables apply to the
+new job, too.
 
 **Place:** the options of srun and sbatch, and the shell that starts them
 

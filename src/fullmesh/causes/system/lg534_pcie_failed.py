@@ -7,7 +7,7 @@ processes that use it hang or fail.
 
 **Prove:** run `journalctl -k | grep -iE 'AER|PCIe Bus Error'`, `lspci -tv` and `nvidia-smi`
 
-**Fix:** Take the node out of the job and reboot it. If it returns, reseat the card, the riser or
+**Fix:** Take the node out of the job and reboot it. If the error returns, reseat the card, the riser or
 the cable, update the firmware, or replace the card.
 
 **Source:** MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#146, read: Linux, drivers/pci/pcie/aer.c
