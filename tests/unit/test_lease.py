@@ -124,6 +124,18 @@ def holders_of(folder: Path) -> list[int]:
     return found
 
 
+def find_holder(folder: Path) -> int:
+    """The only process that holds the lease. A child that has just been forked still has its parent's files open."""
+    found: list[int] = []
+
+    def is_alone() -> bool:
+        found[:] = holders_of(folder)
+        return len(found) == 1
+
+    wait_for(is_alone)
+    return found[0]
+
+
 def test_listeners_end_with_a_killed_controller(
     run: str, controller: subprocess.Popen[bytes]
 ) -> None:
@@ -177,9 +189,7 @@ def test_a_controller_that_leaves_early_leaves_no_file(run: str, tmp_path: Path)
 
 def test_a_run_that_is_over_ends_its_session(run: str, controller: subprocess.Popen[bytes]) -> None:
     folder = Path(detach.run_directory(run))
-    # a child that has just been forked still has its parent's files open
-    wait_for(lambda: len(holders_of(folder)) == 1)
-    (holder,) = holders_of(folder)
+    holder = find_holder(folder)
     detach.remove_run_directory(run)
     wait_for(lambda: not Path(f"/proc/{holder}").exists())
     assert controller.poll() is None
@@ -190,7 +200,7 @@ def test_a_controller_that_is_not_heard_is_gone(
 ) -> None:
     """As when the connection is cut: the session is still there and nothing comes."""
     folder = Path(detach.run_directory(run))
-    (holder,) = holders_of(folder)
+    holder = find_holder(folder)
     session = parent_of(holder)
     os.kill(session, signal.SIGSTOP)
     try:
