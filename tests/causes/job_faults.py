@@ -158,7 +158,7 @@ HEALTHY_JOBS: tuple[JobFault, ...] = (
         "HG-162",
         (0, 1),
         settle=8.0,
-        words=("--looks", "4"),
+        words=("--samples", "4"),
     ),
     JobFault(
         "healthy_pipeline",
@@ -167,6 +167,6 @@ HEALTHY_JOBS: tuple[JobFault, ...] = (
         "HG-162",
         (0, 1),
         settle=8.0,
-        words=("--looks", "4"),
+        words=("--samples", "4"),
     ),
 )

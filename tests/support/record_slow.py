@@ -1,4 +1,4 @@
-"""What `./fullmesh hang --looks 4` gets from jobs that go on, slow ones and healthy ones, for recorded/hang_slow.
+"""What `./fullmesh hang --samples 4` gets from jobs that go on, slow ones and healthy ones, for recorded/hang_slow.
 
     unshare --mount --net python tests/support/record_slow.py VENV_WITH_TORCH tests/unit/recorded/hang_slow [NAME ...]
 

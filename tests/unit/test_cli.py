@@ -118,7 +118,7 @@ def test_an_option_path_is_relative_to_the_users_folder(
     [
         ("plan", "-l n1 -t network -D", "--limit=n1 --tags=network --diff"),
         ("diagnose", "--json -l n1 -u bob -K -vv", "--limit=n1 --user=bob --ask-become-pass -v -v"),
-        ("hang", "-l n1 -e a=b --looks 3 -u bob", "--limit=n1 --extra-vars=a=b --user=bob"),
+        ("hang", "-l n1 -e a=b --samples 3 -u bob", "--limit=n1 --extra-vars=a=b --user=bob"),
         ("init", "--hosts a -K -u bob", "--ask-become-pass"),
     ],
 )

@@ -577,7 +577,7 @@ def test_the_verbs_own_refusals(
     asked.append(ask.HangAnswer("ubuntu1", why="no route"))
     code, said = hang(capsys)
     assert (code, "[HG-181]" in said, "ubuntu1: no route" in said) == (2, True, True)
-    for words in (("--looks", "0"), ("--stalled", "-1")):
+    for words in (("--samples", "0"), ("--looks", "0"), ("--stalled", "-1")):
         code, said = hang(capsys, *words)
         assert (code, "[HG-183]" in said) == (2, True)
 

@@ -107,6 +107,20 @@ def test_a_healthy_job_is_never_queried(reporter: slow.SlowReporter, queries: li
     assert queries == []
 
 
+def test_an_error_of_the_judgement_is_reported_once(
+    reporter: slow.SlowReporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_answers: object) -> dict[slow.SlowKey, slow.HangFinding]:
+        raise OSError("no process can be started")
+
+    monkeypatch.setattr(reporter, "find", fail)
+    sample = record("healthy_even")[0]
+    (line,) = look(reporter, sample)
+    assert line.startswith("Fullmesh could not judge whether a rank is slow: OSError: no process")
+    assert "Check: ./fullmesh hang" in line
+    assert look(reporter, sample) == look(reporter, sample) == []
+
+
 def test_one_slow_judgement_is_not_reported(
     reporter: slow.SlowReporter, queries: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

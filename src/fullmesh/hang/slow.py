@@ -25,6 +25,8 @@ LONG = 60.0  # seconds that a collective of a job that goes on may take
 KEPT = 4  # answers of a node
 STAMPS = 16  # of a node's clock
 LONGEST = 2000
+FAILED = "Fullmesh could not judge whether a rank is slow"
+AGAIN_BY_HAND = "The watch continues. Check: ./fullmesh hang -i INVENTORY"
 
 
 @dataclass
@@ -49,6 +51,8 @@ class SlowReporter:
     reported: frozenset[SlowKey] = frozenset()
     judging: threading.Thread | None = None
     answer: list[HangFinding] = field(default_factory=list)
+    failed: str = ""
+    failure_reported: bool = False
 
     def take(self, what: NodeMessage) -> None:
         """Keep a node's answer. Anything else in the message is for others."""
@@ -65,7 +69,7 @@ class SlowReporter:
             texts = {name: one.text for name, one in self.nodes.items()}
             for one in self.nodes.values():
                 one.text = ""
-            self.judging = threading.Thread(target=self.judge, args=(texts,), daemon=True)
+            self.judging = threading.Thread(target=self.try_to_judge, args=(texts,), daemon=True)
             self.judging.start()
 
     def align(self, texts: Mapping[str, str]) -> list[ask.HangAnswer]:
@@ -84,6 +88,13 @@ class SlowReporter:
             )
             for name, one in self.nodes.items()
         ]
+
+    def try_to_judge(self, texts: Mapping[str, str]) -> None:
+        """Find slow ranks. An error is reported, and the watch continues."""
+        try:
+            self.judge(texts)
+        except Exception as error:
+            self.failed = f"{type(error).__name__}: {error}"
 
     def judge(self, texts: Mapping[str, str]) -> None:
         """Find slow ranks. If they were slow the last time as well, query the nodes for the reason."""
@@ -112,6 +123,9 @@ class SlowReporter:
         if self.judging is None or self.judging.is_alive():
             return []
         found, self.answer, self.judging = self.answer, [], None
+        if self.failed and not self.failure_reported:
+            self.failure_reported = True
+            return [clean_and_shorten(f"{FAILED}: {self.failed}. {AGAIN_BY_HAND}", LONGEST)]
         return [
             clean_and_shorten(
                 f"[{one.code}] {one.cause}. Seen: {one.seen}. "

@@ -6,7 +6,7 @@ import argparse
 import subprocess
 from collections.abc import Sequence
 
-from fullmesh.catalogue import add_verb
+from fullmesh.catalogue import add_verb, warn_old_spelling
 from fullmesh.causes.hang.job import CAUSE
 from fullmesh.explain.records import RecordFinding
 from fullmesh.faults import InvalidInputError
@@ -42,8 +42,9 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help=f"time that a collective may take (default {STALLED:g})",
     )
     parser.add_argument(
-        "--looks", type=int, default=2, help=f"number of queries, {AGAIN:g} s apart (default 2)"
+        "--samples", type=int, default=2, help=f"number of queries, {AGAIN:g} s apart (default 2)"
     )
+    parser.add_argument("--looks", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.add_argument(
         "--html",
@@ -63,10 +64,13 @@ def print_hang_error(code: str, text: str) -> int:
 
 def run_hang(args: argparse.Namespace) -> int:
     """``fullmesh hang``."""
-    if args.stalled < 0 or args.looks < 1:
+    if args.looks is not None:
+        warn_old_spelling("hang --looks", "hang --samples")
+        args.samples = args.looks
+    if args.stalled < 0 or args.samples < 1:
         return print_hang_error(
             "HG-183",
-            f"--stalled {args.stalled:g} and --looks {args.looks} are invalid. Use at least 0 and 1.",
+            f"--stalled {args.stalled:g} and --samples {args.samples} are invalid. Use at least 0 and 1.",
         )
     try:
         inventory = options.find_inventory(args.inventory)
@@ -79,7 +83,7 @@ def run_hang(args: argparse.Namespace) -> int:
         return print_hang_error(
             "HG-184", f"Ansible cannot read the inventory {shorten_path(inventory)}: {exc}"
         )
-    answers = ask.query_hang_nodes(part["hosts"], args.job, [AGAIN] * (args.looks - 1))
+    answers = ask.query_hang_nodes(part["hosts"], args.job, [AGAIN] * (args.samples - 1))
     jobs, rest = group_answers_by_job(part["plan"], answers)
     left_out = find_left_out_processes(answers)
     if not jobs:

@@ -6,7 +6,7 @@ import slow_jobs
 
 from causes.job_faults import CPU, FILES, GROUPS, MOUNT_FILES, NO_GROUPS, SERVER, JobFault
 
-LOOKS = ("--looks", "4")
+SAMPLES = ("--samples", "4")
 SECONDS = 8.0  # of collectives
 MOUNT_SLOW = MOUNT_FILES.replace(f"{SERVER} {FILES} >", f"{SERVER} {FILES} 0.04 >")
 
@@ -19,7 +19,7 @@ JOB_FAULTS = (
         (1,),
         "time.sleep(0.04)",
         settle=SECONDS,
-        words=LOOKS,
+        words=SAMPLES,
         says=("rank 0 waits", "it sleeps"),
     ),
     JobFault(
@@ -31,7 +31,7 @@ JOB_FAULTS = (
         "for batch in DataLoader",
         files=slow_jobs.JOBS["slow_loader"].files,
         settle=SECONDS,
-        words=LOOKS,
+        words=SAMPLES,
         says=("DataLoader",),
     ),
     JobFault(
@@ -45,7 +45,7 @@ JOB_FAULTS = (
         "echo $PID > cgroup.procs",
         undo=NO_GROUPS,
         settle=SECONDS,
-        words=LOOKS,
+        words=SAMPLES,
         says=("0.2 CPUs",),
     ),
     JobFault(
@@ -58,7 +58,7 @@ JOB_FAULTS = (
         prepares=MOUNT_SLOW,
         undo=f"pkill -KILL -f '[/]{SERVER[1:]}'; umount -l {FILES}",
         settle=SECONDS,
-        words=LOOKS,
+        words=SAMPLES,
         says=("a file system in user space",),
     ),
     JobFault(
@@ -69,7 +69,7 @@ JOB_FAULTS = (
         (1,),
         "subprocess.run",
         settle=SECONDS,
-        words=LOOKS,
+        words=SAMPLES,
         says=("child process",),
     ),
 )

@@ -1,4 +1,4 @@
-"""hang: ranks that the others always wait for, in what `./fullmesh hang --looks 4` got from real jobs."""
+"""hang: ranks that the others always wait for, in what `./fullmesh hang --samples 4` got from real jobs."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ The waiting time must be 0 s or more, and at least 1 query is needed.
 
 **Prove:** ./fullmesh hang --help
 
-**Fix:** Set --stalled to 0 or more, and --looks to 1 or more.
+**Fix:** Set --stalled to 0 or more, and --samples to 1 or more.
 """
 
 from __future__ import annotations

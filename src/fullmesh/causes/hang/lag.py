@@ -1,9 +1,9 @@
 """Measure how late each rank enters the collectives that it shares with others, and the time that the job loses.
 
-**Lag.** All ranks of a group enter the same collectives, and the recorder keeps when. Whoever enters last has the
-others wait. The pauses between a rank's own entries do not show that: with blocking collectives all ranks go in step,
-so a slow rank and those that wait for it have equal pauses. Only the comparison of arrivals shows it, and that needs
-equal clocks.
+**Lag.** All ranks of a group enter the same collectives, and the recorder keeps the times. The others wait for the
+rank that enters last. The pauses between a rank's own entries do not show that: with blocking collectives all ranks go
+in step, so a slow rank and those that wait for it have equal pauses. Only the comparison of arrivals shows it, and that
+needs equal clocks.
 
 **Clocks.** Ranks of one node share a clock. For several nodes, the controller compares each node's clock with its own
 (``compare_clocks`` of ``fullmesh.hang.ask``), and the difference is subtracted. The arrivals alone cannot give it: if
@@ -61,7 +61,7 @@ class SlowRanks:
     Attributes:
         ranks: one, or all ranks of a node.
         group: the process group in which it shows.
-        share: the share of time in which all other ranks wait for them, as far as they do so for nobody else.
+        share: the share of time in which all other ranks wait for them, and for no other rank.
         last, rounds: they were last in so many of the rounds with a lag above the threshold.
         lag: seconds, typical for these rounds, behind the median of the ranks.
         step: seconds from round to round.
@@ -97,7 +97,7 @@ class Round:
 
     @property
     def end(self) -> int:
-        """When all had entered all."""
+        """Return the time at which all ranks had entered all of them."""
         return max(self.ends.values())
 
     def find_last(self) -> tuple[int, int]:
@@ -129,7 +129,10 @@ def collect_arrivals(job: ObservedJob) -> dict[str, dict[int, dict[int, int]]]:
 
 
 def subtract_clocks(sample: JobSample, times: Times) -> Times:
-    """Return times by the controller's clock. {} if a node's clock is not known, unless all ranks are on one node."""
+    """Return the times by the controller's clock.
+
+    Ranks on one node need no change. {} if there are several nodes and the clock of one is not known.
+    """
     if len({sample.host(rank) for rank in times}) <= 1:
         return times
     clocks = {rank: sample.ranks[rank].get("clock") for rank in times}
