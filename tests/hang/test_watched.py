@@ -97,12 +97,15 @@ def test_a_hung_job_is_named_while_it_hangs(bench: Bench) -> None:
 @pytest.mark.rest
 def test_a_slow_rank_is_named_while_its_job_continues(bench: Bench) -> None:
     script = slow_jobs.JOBS["slow_sleep"].script
+    job = Job(bench, script)
+    # all ranks also sleep for a moment in each step, and a few samples can see the slow rank there
+    places = [job.line("time.sleep(0.04)"), job.line("time.sleep(0.01)")]
     with watched(bench, script, "--stalled", "20") as process:
         lines = lines_until(process, "[HG-", 300)
         assert process.poll() is None, lines
     assert lines[-1].startswith("fullmesh watch: [HG-163] the job continues, but rank 0 waits ")
-    # the script sleeps in two lines, and a few looks cannot tell which of them costs more
-    assert "for rank 1 (ubuntu1). Reason: it sleeps at /srv/jobs/train.py:" in lines[-1]
+    reasons = [f"for rank 1 (ubuntu1). Reason: it sleeps at {place}." for place in places]
+    assert any(reason in lines[-1] for reason in reasons)
 
 
 @pytest.mark.rest
