@@ -57,6 +57,38 @@ def test_every_page_that_is_named_is_in_the_tree() -> None:
     assert absent == []
 
 
+# The pages for contributors. Other pages name the user's own files as well.
+CODE_PAGES = (
+    "architecture.md",
+    "CONTRIBUTING.md",
+    "development/lab.md",
+    "development/reliability.md",
+)
+NAMED_FILE = re.compile(r"`([\w./]+\.(?:py|yml|j2|sh))`")
+NAMED_FUNCTION = re.compile(
+    r"`(?:[a-z_]+\.)*(?!fullmesh\.)([a-z_]+)\.(?!py|yml|html|xml)([a-z_]+)(?:\(\))?`"
+)
+MADE_UP = re.compile(r"NNN_NAME\.py$|^inventory/lab/hosts\.yml$")
+
+
+@pytest.mark.parametrize("page", CODE_PAGES)
+def test_the_code_that_a_page_for_contributors_names_exists(page: str) -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True)
+    files = [f"/{name}" for name in tracked.stdout.decode().split()]
+    text = (ROOT / "docs" / page).read_text()
+    absent = [
+        name
+        for name in sorted(set(NAMED_FILE.findall(text)))
+        if not MADE_UP.search(name) and not any(file.endswith(f"/{name}") for file in files)
+    ]
+    for module, name in sorted(set(NAMED_FUNCTION.findall(text))):
+        own = [file for file in files if file.endswith(f"/{module}.py")]
+        defined = re.compile(rf"\b(def|class) {name}\b|^{name}\b", re.MULTILINE)
+        if own and not any(defined.search((ROOT / file[1:]).read_text()) for file in own):
+            absent.append(f"{module}.{name}")
+    assert absent == []
+
+
 def collected(folder: str, *more: str) -> int:
     """How many tests a folder has, in all or in CI's selection."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
