@@ -33,6 +33,7 @@ from fullmesh.faults import InvalidInputError
 from fullmesh.filters import bundle as bundle_filters
 from fullmesh.filters import cluster_plan, node_ssh, torch_runtime
 from fullmesh.filters import static_ip as static_ip_filters
+from fullmesh.filters.observe import verify_cluster
 from fullmesh.foreign_text import ForeignTextError, parse_foreign_json
 from fullmesh.hang import ask as hang_ask
 from fullmesh.init import look, machines, propose, render
@@ -532,3 +533,10 @@ def test_an_invalid_host_key_is_written_on_no_other_node(line: str) -> None:
         node_ssh.node_ssh_known_hosts(made, seen_on, ["a", "b"], 22)
     seen_on["a"] = seen_on["b"]
     assert node_ssh.node_ssh_known_hosts(made, seen_on, ["a", "b"], 22).count("\n") == 2
+
+
+@pytest.mark.parametrize("port", [-1, 0, 65536, 10**12, "22", None])
+def test_a_port_that_cannot_exist_is_no_listener_of_peers(port: object) -> None:
+    good = {"kind": "sample", "port": 40000, "error": "", "holder": ""}
+    opened = verify_cluster.ladder_opened({"a": {"ports": [good, {**good, "port": port}]}})
+    assert opened == {"a": [good]}

@@ -670,3 +670,31 @@ def test_the_survey_reads_firmware_and_pcie_link(tmp_path: Path) -> None:
     (port,) = job.survey_rdma(str(tmp_path))
     assert (port["firmware"], port["board"]) == ("28.39.3004", "MT_0000000838")
     assert port["pcie"] == link
+
+
+@pytest.mark.parametrize("gid", ["..", "fe80::1%eth0/64", "1", "::ffff:999.1.1.1"])
+def test_a_text_that_is_no_gid_reaches_no_peer_and_no_rule(gid: str) -> None:
+    lying = make_survey(1, host=11)
+    lying["rdma"][0].update(layer="InfiniBand", gids=[{"index": 0, "type": "", "gid": gid}])
+    assert choose(a=lying, b=make_survey(1, host=12)) == {}
+    seen = records.cluster()
+    for key in ("gid", "peer_gid"):
+        lie = make_try(UB, 1, own={"step": "send", "count": 0}, **{key: gid})
+        seen.nodes[UB]["links"]["rdma"] = {"pairs": [lie], "counters": {}}
+        assert list(rdma_tries.check_rdma(seen)) == []
+
+
+def test_a_node_with_countless_ports_is_paired_in_time() -> None:
+    many = make_survey(1, host=11)
+    many["rdma"] *= 20_000
+    assert len(rdma_pairs.list_job_ports(many)) == rdma_pairs.PORTS_MOST
+
+
+def test_a_child_that_the_driver_does_not_let_end_is_hung() -> None:
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+    status = rdma.wait_for_end(child, time.monotonic())
+    assert (os.WIFSIGNALED(status), os.WTERMSIG(status)) == (True, signal.SIGALRM)
+    os.waitpid(child, 0)

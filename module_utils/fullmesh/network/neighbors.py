@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..files import split_words
-from ..node_values import HARDWARE_ADDRESS, INTERFACE_NAME, MAC, WORD_OR_NONE
+from ..node_values import HARDWARE_ADDRESS, INTERFACE_NAME, MAC
 from ..tools import ip
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def list_nic_ports(node: NetworkNode) -> list[NicPort]:
                 "nic": name,
                 "stacked": bool(node.listed(f"{base}/upper_*")),
                 "chip": next((one for one in chips if HARDWARE_ADDRESS.match(one)), ""),
-                "port": port if PHYSICAL_PORT.match(port) and WORD_OR_NONE.match(port) else "",
+                "port": port if PHYSICAL_PORT.match(port) else "",
             }
         )
     return found
@@ -66,8 +66,9 @@ def greet_neighbors(nics: Sequence[str]) -> None:
     for nic in nics[:NICS_MOST]:
         for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
             with contextlib.suppress(OSError):
+                index = socket.if_nametoindex(nic)
                 one = socket.socket(socket.AF_INET6, kind, socket.IPPROTO_ICMPV6)
-                sockets.append((one, socket.if_nametoindex(nic)))
+                sockets.append((one, index))
                 break
     for number in range(GREETINGS if sockets else 0):
         for one, index in sockets:

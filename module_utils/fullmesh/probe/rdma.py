@@ -475,14 +475,14 @@ def read_apart(child: int, reading: int, target: RdmaTarget) -> RdmaResult:
 
 
 def wait_for_end(child: int, deadline: float) -> int:
-    """Return the status of a child, or that of a killed one if the driver does not let it end until the deadline."""
+    """Return the status of a child, or that of its alarm if the driver does not let it end until the deadline."""
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return status
         time.sleep(verbs.POLL_LEAST)
     os.kill(child, signal.SIGKILL)
-    return int(signal.SIGKILL)
+    return int(signal.SIGALRM)
 
 
 def is_unreached(result: RdmaResult) -> bool:

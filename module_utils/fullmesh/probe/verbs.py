@@ -474,7 +474,7 @@ class Connection:
             if time.monotonic() - begun < seconds:
                 self.post_message(size)
                 posted += 1
-        return acknowledged * size / (time.monotonic() - begun)
+        return acknowledged * size / max(1e-6, time.monotonic() - begun)
 
     def expect_stream(self, size: int) -> None:
         """Prepare to receive a stream."""

@@ -235,9 +235,18 @@ def keep_valid_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[
     ]
 
 
-def keep_valid_tries(rdma: dict[str, Any], names: set[str]) -> dict[str, Any]:
+def keep_valid_ports(ports: object) -> list[ladder.ProbePort]:
+    """Return the listeners whose port exists."""
+    held: list[ladder.ProbePort] = fit_or_default(ListTemplate(PORT), ports) or []
+    return [one for one in held if 0 < one["port"] <= LAST_PORT]
+
+
+def keep_valid_tries(rdma: ladder.RdmaProbe, names: set[str]) -> ladder.RdmaProbe:
     """Return the tries and rates of RDMA whose peer is in the plan. A rate is one that a port can have."""
-    kept = {**rdma, "pairs": [one for one in rdma["pairs"] if one["node"] in names]}
+    kept: ladder.RdmaProbe = {
+        **rdma,
+        "pairs": [one for one in rdma["pairs"] if one["node"] in names],
+    }
     if "rates" in rdma:
         kept["rates"] = [
             one for one in rdma["rates"] if one["node"] in names and 0 < one["mbit_s"] < MBIT_MOST
@@ -314,7 +323,7 @@ def sanitize_node(observed: Any, names: set[str]) -> NodeAnswers:
     found["node"] = {
         "facts": facts,
         "nccl": fit_or_default(NCCL, answer.get("nccl")) or {},
-        "ports": fit_or_default(ListTemplate(PORT), answer.get("ports")) or [],
+        "ports": keep_valid_ports(answer.get("ports")),
         "tapped": answer.get("tapped") is True,
     }
     links, closer = get_answer(held, "links"), get_answer(held, "closer")

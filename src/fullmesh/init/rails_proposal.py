@@ -6,7 +6,7 @@ import ipaddress
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from fullmesh.init import rail_nics
 from fullmesh.init.propose import USUAL_MTU, MachineAnswer, Network, NetworkProposal
@@ -25,6 +25,22 @@ PAIR = 2  # nodes on a cable
 Segment = dict[str, NodeNic]
 
 
+class ProposedAddresses(TypedDict, total=False):
+    """The source of a rail's addresses: a network, or the address of each node."""
+
+    pool: str
+    addresses: dict[str, str]
+
+
+class ProposedRail(ProposedAddresses, total=False):
+    """An entry of ``fullmesh_rails`` (docs/rails.md)."""
+
+    name: str
+    nic: str | dict[str, str]
+    mtu: int
+    cables: list[dict[str, str | list[str]]]
+
+
 class UnclearError(Exception):
     """The answers do not say how the NICs are connected."""
 
@@ -39,7 +55,7 @@ class RailsProposal:
         reasons: as sentences.
     """
 
-    rails: Sequence[Mapping[str, Any]] = ()
+    rails: Sequence[ProposedRail] = ()
     certain: bool = False
     reasons: Sequence[str] = field(default=())
 
@@ -187,7 +203,7 @@ class RailBuilder:
             if not any(rails.overlap_networks(pool, one) for one in used)
         )
 
-    def build_entries(self, segments: Sequence[Segment]) -> list[dict[str, Any]]:
+    def build_entries(self, segments: Sequence[Segment]) -> list[ProposedRail]:
         """Build the entries.
 
         Raises:
@@ -205,16 +221,16 @@ class RailBuilder:
 
     def build_switched(
         self, name: str, segment: Segment, segments: Sequence[Segment]
-    ) -> dict[str, Any]:
+    ) -> ProposedRail:
         """Build the entry for a network with all nodes."""
         members = [segment[host] for host in self.hosts]
         names = {one.host: one.name for one in members}
         same = len(set(names.values())) == 1
-        entry: dict[str, Any] = {"name": name, "nic": members[0].name if same else names}
+        entry: ProposedRail = {"name": name, "nic": members[0].name if same else names}
         if not all(one.cluster for one in members):
             if any(one.cluster for one in members):
                 raise UnclearError(f"{describe_ends(members)} connect a cluster NIC with others")
-            entry |= self.build_addresses(name, members, segments)
+            entry = {**entry, **self.build_addresses(name, members, segments)}
         mtus = {one.mtu for one in members}
         if mtus != {USUAL_MTU}:
             if len(mtus) > 1:
@@ -225,7 +241,7 @@ class RailBuilder:
 
     def build_addresses(
         self, name: str, members: Sequence[NodeNic], segments: Sequence[Segment]
-    ) -> dict[str, Any]:
+    ) -> ProposedAddresses:
         """Return the addresses that the NICs have, or a pool for new ones."""
         present = {one.host: one.addresses[0] for one in members if one.addresses}
         leased = [one.host for one in members if one.leased]
@@ -262,7 +278,7 @@ class RailBuilder:
         self.reasons.append(f"{name}: new addresses from {pool}, which no node uses")
         return pool
 
-    def build_pool(self, name: str) -> dict[str, Any]:
+    def build_pool(self, name: str) -> ProposedAddresses:
         """Return a new network, with addresses if the nodes' host numbers do not fit."""
         pool = self.take_pool(name)
         if self.derive_pool_addresses(pool):
@@ -287,7 +303,7 @@ class RailBuilder:
             found[host] = str(address)
         return found
 
-    def build_ring(self, segments: Sequence[Segment]) -> dict[str, Any]:
+    def build_ring(self, segments: Sequence[Segment]) -> ProposedRail:
         """Build the entry for cables between pairs of nodes."""
         pairs: defaultdict[tuple[str, ...], list[Segment]] = defaultdict(list)
         for one in segments:
@@ -304,7 +320,7 @@ class RailBuilder:
         self.reasons.append(f"cables without a switch: {shown}")
         if any(nic.addresses for one in segments for nic in one.values()):
             self.reasons.append("each cable gets a network of its own, so addresses change")
-        cables = []
+        cables: list[dict[str, str | list[str]]] = []
         for pair, members in pairs.items():
             ends = {host: [one[host].name for one in members] for host in pair}
             cables.append({host: own[0] if len(own) == 1 else own for host, own in ends.items()})
@@ -323,7 +339,7 @@ def describe_ends(members: Sequence[NodeNic]) -> str:
 
 def draft_by_name(
     groups: Sequence[Sequence[NodeNic]], held: Mapping[str, Sequence[NodeNic]], made: RailBuilder
-) -> Sequence[Mapping[str, Any]]:
+) -> Sequence[ProposedRail]:
     """Return rails of the NICs with equal names: a draft, [] if the names differ or the answers contradict it."""
     names = [[one.name for one in own] for own in held.values()]
     for group in groups:

@@ -11,6 +11,7 @@ from fullmesh.observed.survey import NodeSurvey, RdmaPort
 from fullmesh.verify.nccl_ways import UP, is_port_selected
 
 MOST = 64  # pairs that each node tries, next neighbours first, and as many spare ones
+PORTS_MOST = 64  # of a node, more than any has
 ETHERNET, INFINIBAND = "Ethernet", "InfiniBand"
 IPV4 = "0000:0000:0000:0000:0000:ffff:"
 PortPair = tuple[RdmaPort, RdmaPort]
@@ -28,13 +29,13 @@ def list_job_ports(survey: NodeSurvey) -> list[RdmaPort]:
         if port["state"] == UP
         and port["layer"] in (ETHERNET, INFINIBAND)
         and (not hca or is_port_selected(hca, port))
-    ]
+    ][:PORTS_MOST]
 
 
 def choose_gid(port: RdmaPort) -> str:
     """Return the GID that a job uses, "" for none: of InfiniBand the first, else RoCE v2 with a routable address."""
     if port["layer"] != ETHERNET:
-        return next((gid["gid"] for gid in port["gids"]), "")
+        return next((gid["gid"] for gid in port["gids"] if is_gid(gid["gid"])), "")
     held = [
         gid["gid"] for gid in port["gids"] if "v2" in gid["type"] and not is_link_local(gid["gid"])
     ]
@@ -47,12 +48,18 @@ def choose_link_local_gid(port: RdmaPort) -> str:
     return next(held, "")
 
 
+def is_gid(text: str) -> bool:
+    """Return whether a text is a GID, which has the form of an IPv6 address."""
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_link_local(gid: str) -> bool:
     """Return whether a GID is link-local, or not a GID at all."""
-    try:
-        return ipaddress.IPv6Address(gid).is_link_local
-    except ValueError:
-        return True
+    return not is_gid(gid) or ipaddress.IPv6Address(gid).is_link_local
 
 
 def gid_to_address(gid: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -105,12 +105,14 @@ class RdmaTry:
 
 
 def list_rdma_tries(seen: ClusterObservations) -> list[RdmaTry]:
-    """List the tries of all nodes."""
+    """List the tries of all nodes. Those with texts that are no GIDs are left out."""
     return [
         RdmaTry(name, said)
         for name in seen.plan["nodes"]
         for said in seen.nodes.get(name, {}).get("links", {}).get("rdma", {}).get("pairs", [])
         if said["node"] in seen.plan["nodes"]
+        and rdma_pairs.is_gid(said["gid"])
+        and rdma_pairs.is_gid(said["peer_gid"])
     ]
 
 
@@ -152,10 +154,7 @@ def find_try_code(one: RdmaTry, swapped: Mapping[tuple[str, str], Sequence[str]]
 
 def name_rail(seen: ClusterObservations, one: RdmaTry) -> str:
     """Return the rail of the plan on which a try ran, or else the network of its address, or its device."""
-    try:
-        address = rdma_pairs.gid_to_address(one.said["gid"])
-    except ValueError:
-        return one.said["device"]
+    address = gid_to_address(one.said["gid"])
     for rail in seen.plan.get("rails", []):
         if rail["members"].get(one.source) == str(address):
             return rail["name"].partition("/")[0] if rail["cable"] else rail["name"]

@@ -10,10 +10,10 @@ Ranks unpickle these, so an outsider can run code in the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from fullmesh.causes.engine import Cause
+from fullmesh.observed.ladder import LinkResult
 from fullmesh.result.findings import Finding
 from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.pairs import is_reached_from_outside
@@ -23,7 +23,7 @@ def rule_outsider_access(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that machines other than peers cannot reach the named ports."""
     if seen.mode == "off":
         return
-    reached: dict[str, list[Mapping[str, Any]]] = {}
+    reached: dict[str, list[LinkResult]] = {}
     for record in seen.outside.get("links", []):
         if is_reached_from_outside(record):
             reached.setdefault(record["node"], []).append(record)

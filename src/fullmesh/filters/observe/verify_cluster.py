@@ -147,9 +147,9 @@ def ladder_wants(plan: ClusterPlan, hostvars: Any, mode: str, python: str) -> Ea
 
 
 def ladder_opened(surveyed: Mapping[str, Any]) -> dict[str, list[ProbePort]]:
-    """Collect the listeners of every node."""
+    """Collect the listeners of every node. Peers connect to them, so those that cannot exist are left out."""
     return {
-        str(name): to_json_value(said["ports"])
+        str(name): shape.keep_valid_ports(to_json_value(said["ports"]))
         for name, said in surveyed.items()
         if "ports" in said
     }
