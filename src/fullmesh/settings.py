@@ -89,6 +89,7 @@ RENAMED = {
     "verify_cluster_deadline": "verify_cluster_deadline_seconds",
     "verify_cluster_init_timeout": "verify_cluster_init_timeout_seconds",
     "verify_cluster_link_deadline": "verify_cluster_link_deadline_seconds",
+    "verify_cluster_rungs": "verify_cluster_checks",
 }
 RENAMED_VALUES = {
     "fullmesh_service_ports": "{name: NAME, ports: [PORT], reach: none}",

@@ -25,7 +25,7 @@ from fullmesh.observed.node import NodeFacts
 from fullmesh.observed.ranks import CollectedRanks, StartedRanks
 from fullmesh.result.types import Result
 from fullmesh.verify import schedule
-from fullmesh.verify.model import RUNGS
+from fullmesh.verify.model import CHECKS
 from fullmesh.verify.schedule import ProbeScope
 
 MODULE_UTILS = str(Path(__file__).parents[2] / "module_utils")
@@ -39,7 +39,7 @@ RUN = "20260102T030405Z-abcd"
 HostVars = dict[str, dict[str, Any]]
 PEER_SETS = ("fullmesh-peers4",)
 OPTIONS = {
-    "rungs": list(RUNGS),
+    "checks": list(CHECKS),
     "mode": "peers_range",
     "check_mode": False,
     "clock_limit": 5,

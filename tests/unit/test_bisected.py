@@ -202,7 +202,7 @@ def registered(seen: ClusterObservations) -> dict[str, Any]:
 def test_filters_hand_the_search_to_ansible() -> None:
     seen = of_four()
     options: dict[str, Any] = {
-        "rungs": list(seen.rungs),
+        "checks": list(seen.checks),
         "mode": "off",
         "check_mode": False,
         "clock_limit": 5,

@@ -1,4 +1,4 @@
-"""Rung L8: what its results are compared by."""
+"""Check L8: what its results are compared by."""
 
 from __future__ import annotations
 

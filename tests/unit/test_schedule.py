@@ -32,7 +32,7 @@ ABOUT = build.VerificationRun(
     simulated_nodes.RUN, "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00"
 )
 OPTIONS: dict[str, Any] = {
-    "rungs": ["L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8"],
+    "checks": ["L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8"],
     "mode": "peers_range",
     "check_mode": False,
     "clock_limit": 5,

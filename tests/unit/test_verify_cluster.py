@@ -28,7 +28,7 @@ from verify_changes import (
 
 from fullmesh.diagnose import verification
 from fullmesh.verify import blocked, probe_wants, rank_ends
-from fullmesh.verify.model import RUNGS
+from fullmesh.verify.model import CHECKS
 
 UBUNTU2 = NAMES[2]
 
@@ -202,7 +202,7 @@ def test_check_mode_requires_nothing() -> None:
 def test_check_mode_without_torch_skips_the_job() -> None:
     seen = healthy(check_mode=True)
     facts(seen)["versions"]["torch"] = ""
-    reasons = [r["reason"] for r in judged(seen)["rungs"] if r["id"] in verification.JOB_RUNGS]
+    reasons = [r["reason"] for r in judged(seen)["rungs"] if r["id"] in verification.JOB_CHECKS]
     assert reasons == ["check mode: torch is not installed on ubuntu1"] * 5
 
 
@@ -299,7 +299,7 @@ def test_the_failing_rank_is_named_not_its_observers() -> None:
 
 
 def test_a_single_check_fails_if_the_job_broke_off() -> None:
-    seen = healthy(rungs=("L8",))
+    seen = healthy(checks=("L8",))
     stop_rank(seen, "init", "failed", text="connectFullMesh failed")
     found = judged(seen)
     assert (found["failed_rungs"], found["findings"][0]["code"]) == (["L4"], "VC-401")
@@ -329,7 +329,7 @@ def test_nccl_that_was_not_asked_is_no_missing_library() -> None:
 
 
 def test_a_subset_of_checks_judges_only_those() -> None:
-    seen = healthy(rungs=("L0", "L2"))
+    seen = healthy(checks=("L0", "L2"))
     nccl(seen, reason="refused")
     facts(seen)["limits"]["nofile"] = 1
     found = judged(seen)
@@ -374,7 +374,7 @@ def test_without_a_job_check_there_are_no_steps() -> None:
 
 
 GOOD_OPTIONS: dict[str, Any] = {
-    "verify_cluster_rungs": list(RUNGS),
+    "verify_cluster_checks": list(CHECKS),
     "verify_cluster_deadline_seconds": 60,
     "verify_cluster_init_timeout_seconds": 10,
     "verify_cluster_link_deadline_seconds": 3,
@@ -390,8 +390,8 @@ GOOD_OPTIONS: dict[str, Any] = {
     ("change", "codes"),
     [
         ({}, []),
-        ({"verify_cluster_rungs": ["L9"]}, ["VC-701"]),
-        ({"verify_cluster_rungs": []}, ["VC-701"]),
+        ({"verify_cluster_checks": ["L9"]}, ["VC-701"]),
+        ({"verify_cluster_checks": []}, ["VC-701"]),
         ({"verify_cluster_deadline_seconds": 1}, ["VC-702"]),
         ({"verify_cluster_deadline_seconds": "soon"}, ["VC-702"]),
         ({"verify_cluster_deadline_seconds": "90"}, []),
@@ -400,7 +400,7 @@ GOOD_OPTIONS: dict[str, Any] = {
         ({"verify_cluster_init_timeout_seconds": 60}, ["VC-702"]),
         ({"verify_cluster_links": "some"}, ["VC-780"]),
         (
-            {"verify_cluster_rungs": ["x"], "verify_cluster_clock_limit_seconds": 0},
+            {"verify_cluster_checks": ["x"], "verify_cluster_clock_limit_seconds": 0},
             ["VC-701", "VC-702"],
         ),
     ],

@@ -38,7 +38,7 @@ PATIENCE = {
 # Torch for CPUs, and nobody who could use NCCL.
 CPU = {"nccl_manage": False, "torch_runtime_accelerator": "cpu"}
 # The rungs that there are without GPUs, up to a training job.
-RUNGS = ("L0", "L1", "L2", "L3", "L4", "L5", "L8")
+CHECKS = ("L0", "L1", "L2", "L3", "L4", "L5", "L8")
 # A denial of the kernel's that was one: what a permissive domain does is only watched.
 DENIED = "dmesg | grep 'avc: *denied' | grep -v permissive=1 | grep -E 'python|torch|fullmesh|pt_main' || true"
 # What is compared across tests: the kernel's values before.
@@ -311,7 +311,7 @@ def test_a_gloo_job_runs_under_enforcing(machines: Machines) -> None:
         VERIFY, inventory(machines, "moved", links=True, ssh_address=True), **settings("enforcing")
     )
     assert done.code == 0
-    for rung in RUNGS:
+    for rung in CHECKS:
         assert done.says(f"{rung} passed"), rung
     assert selinux(machines) == ("enforcing", "enforcing")
     assert ":usr_t:" in machines.on(EL, "ls -Zd /opt/fullmesh/venv/")

@@ -22,7 +22,7 @@ from fullmesh.model.types import ClusterPlan, DataPorts, PlanNode
 from fullmesh.observed.ports import PortRange
 from fullmesh.result.findings import ERROR, WARNING, Finding
 from fullmesh.result.survey import get_survey
-from fullmesh.result.types import MissedRow, NodeSummary, NoteRow, Result, RungId
+from fullmesh.result.types import CheckId, MissedRow, NodeSummary, NoteRow, Result
 from fullmesh.verify import (
     build,
     pairs,
@@ -33,9 +33,9 @@ from fullmesh.verify import (
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify.blocked import CODES_OF
 from fullmesh.verify.model import (
+    CHECKS,
     FAILED,
     PASSED,
-    RUNGS,
     SKIPPED,
     CheckOutcome,
     ClusterObservations,
@@ -44,7 +44,7 @@ from fullmesh.verify.model import (
 from fullmesh.verify.schedule import ProbeScope
 
 WRONG_SOURCE = CODES_OF["wrong_source"]
-JUDGED: tuple[RungId, ...] = ("L0", "L1", "L2")
+JUDGED: tuple[CheckId, ...] = ("L0", "L1", "L2")
 # Requirements of a plan. On unconfigured nodes, findings about them would be wrong.
 OF_A_PLAN = frozenset({"VC-107", "VC-108", "VC-122", "VC-123", "VC-212", "VC-602", "VC-604"})
 # The diagnosis compares the nodes' GPUs and ranks with its own rules.
@@ -141,7 +141,7 @@ def build_evidence(
     seen = ClusterObservations(
         plan=small,
         nodes=nodes,
-        rungs=JUDGED,
+        checks=JUDGED,
         mode="off",  # ports that are open beyond the plan matter to the verification, but do not make a job fail
         clock_limit=about.clock_limit,
         inventory=about.inventory,
@@ -257,7 +257,7 @@ def judge_diagnosis_checks(
     made = []
     left_out = verify_mesh.describe_coverage(evidence.seen)
     of_links = {"notes": left_out} if left_out else {}
-    for check in RUNGS:
+    for check in CHECKS:
         details = of_links if check == "L2" else {}
         bad = [f for f in found if f.rung == check and f.severity == ERROR]
         if check not in JUDGED:

@@ -44,7 +44,7 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
                 "nodes": {n: v for n, v in seen.plan["nodes"].items() if nodes.get(n)},
             },
             nodes={name: node for name, node in nodes.items() if node},
-            rungs=seen.rungs,
+            checks=seen.checks,
             mode=seen.mode,
             clock_limit=seen.clock_limit,
             inventory=seen.inventory,
@@ -52,7 +52,7 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
         plan=seen.plan,
     )
     if passed:
-        hidden = [one for one in find_hidden_causes(evidence) if one.rung in seen.rungs]
+        hidden = [one for one in find_hidden_causes(evidence) if one.rung in seen.checks]
         return fold_cluster_findings([*hidden, *found])
     kept = thin.select_links(evidence)
     if kept is None:
@@ -61,7 +61,7 @@ def add_root_causes(seen: ClusterObservations, found: Sequence[Finding]) -> list
         deeper = thin.extend_to_groups(
             find_causes(thin.thin_out_links(evidence, kept)), found, kept
         )
-    deeper = [one for one in deeper if one.rung in seen.rungs]
+    deeper = [one for one in deeper if one.rung in seen.checks]
     return fold_cluster_findings([*deeper, *filter_ladder_findings(evidence, found, deeper)])
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, cast
 from fullmesh.diagnose.run import run_cause_checks
 from fullmesh.faults import Fault
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
-from fullmesh.result.types import RankRow, RungId, Status
+from fullmesh.result.types import CheckId, RankRow, Status
 from fullmesh.verify import (
     bisected,
     mesh,
@@ -23,18 +23,18 @@ from fullmesh.verify import gpu as verify_gpu
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify.model import (
+    CHECKS,
     FAILED,
     NOT_RUN,
     PASSED,
-    RUNGS,
     SKIPPED,
     CheckOutcome,
     ClusterObservations,
     describe_limited_nodes,
 )
 
-JOB_RUNGS: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
-NOT_ASKED = "not selected (verify_cluster_rungs)"
+JOB_CHECKS: tuple[CheckId, ...] = ("L3", "L4", "L5", "L7", "L8")
+NOT_ASKED = "not selected (verify_cluster_checks)"
 LIMITS = {
     "verify_cluster_deadline_seconds": (10, 3600),
     "verify_cluster_init_timeout_seconds": (1, 600),
@@ -59,13 +59,13 @@ def parse_setting_number(value: Any) -> float | None:
 def find_verify_faults(settings: Mapping[str, Any]) -> list[Fault]:
     """Return the faults in the role's settings."""
     found = []
-    unknown = [str(check) for check in settings["verify_cluster_rungs"] if check not in RUNGS]
-    if unknown or not settings["verify_cluster_rungs"]:
+    unknown = [str(check) for check in settings["verify_cluster_checks"] if check not in CHECKS]
+    if unknown or not settings["verify_cluster_checks"]:
         found.append(
             Fault(
                 "VC-701",
-                f"verify_cluster_rungs has {unknown or 'nothing'}, which is not a check",
-                f"Choose from {', '.join(RUNGS)}",
+                f"verify_cluster_checks has {unknown or 'nothing'}, which is not a check",
+                f"Choose from {', '.join(CHECKS)}",
             )
         )
     how = str(settings["verify_cluster_links"])
@@ -98,14 +98,16 @@ def find_verify_faults(settings: Mapping[str, Any]) -> list[Fault]:
 
 def filter_asked_findings(seen: ClusterObservations, found: Sequence[Finding]) -> list[Finding]:
     """Keep the findings of the selected checks."""
-    return [finding for finding in found if finding.rung in seen.rungs]
+    return [finding for finding in found if finding.rung in seen.checks]
 
 
 def add_lower_checks(seen: ClusterObservations) -> ClusterObservations:
     """Add the checks below a selected one of the job. Without them, it would pass if the job stopped early."""
-    last = max((JOB_RUNGS.index(check) for check in seen.rungs if check in JOB_RUNGS), default=-1)
-    brought = [check for check in JOB_RUNGS[: last + 1] if check not in seen.rungs]
-    return replace(seen, rungs=(*seen.rungs, *brought)) if brought else seen
+    last = max(
+        (JOB_CHECKS.index(check) for check in seen.checks if check in JOB_CHECKS), default=-1
+    )
+    brought = [check for check in JOB_CHECKS[: last + 1] if check not in seen.checks]
+    return replace(seen, checks=(*seen.checks, *brought)) if brought else seen
 
 
 def list_check_errors(found: Sequence[Finding], checks: Sequence[str]) -> list[Finding]:
@@ -123,7 +125,7 @@ def explain_no_start(seen: ClusterObservations, below: Sequence[Finding]) -> str
 
     On a broken mesh, a job only hangs: Gloo waits 5 times its timeout and names the wrong node.
     """
-    if not any(check in seen.rungs for check in JOB_RUNGS):
+    if not any(check in seen.checks for check in JOB_CHECKS):
         return NOT_ASKED
     broken = sorted({f.rung for f in list_check_errors(below, ("L0", "L2"))})
     if broken:
@@ -167,7 +169,7 @@ def decide_job_start(seen: ClusterObservations) -> JobStart:
     return {
         "go": not reason,
         "reason": reason,
-        "steps": rank_ends.list_steps(seen.rungs),
+        "steps": rank_ends.list_steps(seen.checks),
         "deadline": round(seen.deadline * factor),
         "init_timeout": round(seen.init_timeout * factor),
     }
@@ -195,13 +197,13 @@ def limit_to_run_nodes(seen: ClusterObservations, check: CheckOutcome) -> CheckO
 
 def judge_check(
     seen: ClusterObservations,
-    check: RungId,
+    check: CheckId,
     found: Sequence[Finding],
     seconds: float,
     details: Mapping[str, object],
 ) -> CheckOutcome:
     """Return the outcome of a check that ran on all nodes."""
-    if check not in seen.rungs:
+    if check not in seen.checks:
         return CheckOutcome(check, SKIPPED, NOT_ASKED)
     bad = list_check_errors(found, (check,))
     reason = bad[0].cause if bad else ""
@@ -256,8 +258,8 @@ def judge_job_checks(
     checks: list[CheckOutcome] = []
     table = [] if why_not else verify_ranks.build_rank_rows(seen)
     spent = verify_ranks.summarize_collectives(seen)
-    for check in JOB_RUNGS:
-        if check not in seen.rungs:
+    for check in JOB_CHECKS:
+        if check not in seen.checks:
             checks.append(CheckOutcome(check, SKIPPED, NOT_ASKED))
             continue
         if why_not:
@@ -284,7 +286,7 @@ def judge_job_checks(
 def judge_nccl_check(seen: ClusterObservations, found: Sequence[Finding]) -> CheckOutcome:
     """Judge check L6."""
     reason = verify_node.explain_no_nccl(seen)
-    if "L6" in seen.rungs and reason:
+    if "L6" in seen.checks and reason:
         return CheckOutcome("L6", SKIPPED, reason)
     details = {
         name: {k: v for k, v in node.get("node", {}).get("nccl", {}).items() if v}
@@ -328,7 +330,7 @@ def judge_all_checks(
         *judge_job_checks(seen, found, why_not),
         limit_to_run_nodes(seen, judge_nccl_check(seen, found)),
     ]
-    order = list(RUNGS)
+    order = list(CHECKS)
     checks.sort(key=lambda check: order.index(check.id))
     found = sorted(found, key=lambda f: (f.severity != ERROR, order.index(f.rung)))
     return soften_in_check_mode(checks, found) if seen.check_mode else (checks, found)

@@ -74,7 +74,7 @@ def render_report_page(raw: Result, against: Comparison | None = None) -> str:
             remarks=model.list_remarks(result),
             not_looked_at=model.list_not_observed(result),
             nodes=nodes,
-            rungs=view.build_shown_checks(result),
+            checks=view.build_shown_checks(result),
             table=view.build_matrix_rows(result)
             if result["links"] and len(nodes) <= matrix.TABLE_NODES
             else [],

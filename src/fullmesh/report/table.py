@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fullmesh.report.model import scrub_texts
 from fullmesh.result.types import FindingBase, Result
 
-LINKS, FINDINGS, RUNGS = "links.csv", "findings.csv", "ladder.csv"
+LINKS, FINDINGS, CHECKS = "links.csv", "findings.csv", "ladder.csv"
 # A spreadsheet reads a cell with these first characters as a formula, and texts of nodes are not trusted.
 FORMULA = ("=", "+", "-", "@")
 
@@ -58,5 +58,5 @@ def render_csv_tables(raw: Result) -> dict[str, str]:
         FINDINGS: render_csv(
             (*columns, "expected", "fix", "follows_from"), iterate_finding_rows(result["findings"])
         ),
-        RUNGS: render_csv(("rung", "what", "status", "seconds", "remark"), checks),
+        CHECKS: render_csv(("rung", "what", "status", "seconds", "remark"), checks),
     }

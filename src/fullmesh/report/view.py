@@ -17,7 +17,15 @@ from fullmesh.report.model import (
     get_link_state,
     get_plan_nodes,
 )
-from fullmesh.result.types import CheckRow, Inner, LinkRow, MeshSummary, NodeSummary, Result, RungId
+from fullmesh.result.types import (
+    CheckId,
+    CheckRow,
+    Inner,
+    LinkRow,
+    MeshSummary,
+    NodeSummary,
+    Result,
+)
 
 MOST_BROKEN = 400  # links listed one by one
 MOST_SLOW = 10
@@ -302,7 +310,7 @@ def describe_measured(result: Result) -> list[str]:
     return lines
 
 
-def _get_detail(result: Result, check: RungId, key: str) -> Any:
+def _get_detail(result: Result, check: CheckId, key: str) -> Any:
     for held in result["rungs"]:
         if held["id"] == check:
             return held["details"].get(key)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # slow to import; a log is judged without
-    from fullmesh.result.types import FindingRow, FoldedRow, RungId, Severity
+    from fullmesh.result.types import CheckId, FindingRow, FoldedRow, Severity
 
 ERROR: Final = "error"
 WARNING: Final = "warning"
@@ -36,7 +36,7 @@ class Finding:
     """
 
     code: str
-    rung: RungId
+    rung: CheckId
     cause: str
     node: str = ""
     peer: str = ""

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from fullmesh.observed.ladder import PeerKind, Reached, Verdict
 
-RungId = Literal["L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8"]
+CheckId = Literal["L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8"]
 Status = Literal["passed", "failed", "skipped", "not_run"]
 Severity = Literal["error", "warning"]
 Outcome = Literal["ok", "failed"]
@@ -63,7 +63,7 @@ class NodeSummary(TypedDict):
 class CheckRow(TypedDict):
     """The result of one check."""
 
-    id: RungId
+    id: CheckId
     name: str
     status: Status
     reason: str
@@ -88,7 +88,7 @@ UNPASSED_HAS_REASON = {
     "if": {"properties": {"status": {"enum": ["failed", "not_run", "skipped"]}}},
     "then": {"properties": {"reason": {"minLength": 1}}},
 }
-Rungs = Annotated[
+CheckRows = Annotated[
     list[Annotated[CheckRow, Meta(extra_json_schema=UNPASSED_HAS_REASON)]],
     Meta(min_length=7, max_length=9),
 ]
@@ -203,7 +203,7 @@ class FindingAlways(TypedDict):
 
     code: Annotated[str, Meta(pattern="^[A-Z]{2}-[0-9]{3}$")]
     severity: Severity
-    rung: RungId
+    rung: CheckId
     cause: Some
     node: str
     peer: str
@@ -254,14 +254,14 @@ class Result(TypedDict):
     seconds: NotNegative
     verdict: Outcome
     exit_code: Literal[0, 1]
-    failed_rungs: list[RungId]
+    failed_rungs: list[CheckId]
     check_mode: bool
     lab: Annotated[str, Meta(description="the kind of nodes, if they are not real machines")]
     notes: list[NoteRow]
     firewall_mode: str
     plan: KeptPlan
     nodes: dict[str, NodeSummary]
-    rungs: Rungs
+    rungs: CheckRows
     links: list[LinkRow]
     mesh: NotRequired[MeshSummary]
     collectives: Collectives

@@ -10,7 +10,7 @@ from fullmesh.contract import convert_rank_steps
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ranks import CollectedRanks, RankReport
 from fullmesh.result.findings import Finding, join_names
-from fullmesh.result.types import BisectGroup, BisectRun, RungId
+from fullmesh.result.types import BisectGroup, BisectRun, CheckId
 from fullmesh.verify import bisect, ranks
 from fullmesh.verify.bisect import Group, GroupRun, Guess
 from fullmesh.verify.model import ClusterObservations, NodeAnswers
@@ -21,7 +21,7 @@ RUN_STEPS: Final = ("import", "store", "init", "all_reduce", "broadcast", "all_g
 ORDER: Final = list(STEPS)
 Kind = Literal["slow", "wrong", "failed"]
 ONE: dict[Kind, str] = {"slow": "VC-880", "wrong": "VC-881", "failed": "VC-882"}
-CHECK_OF_KIND: dict[Kind, RungId] = {"slow": "L5", "wrong": "L4", "failed": "L4"}
+CHECK_OF_KIND: dict[Kind, CheckId] = {"slow": "L5", "wrong": "L4", "failed": "L4"}
 WORDS: dict[Kind, str] = {"slow": "slow", "wrong": "wrong", "failed": "fail"}
 SHOWN = 6  # explanations to name in a sentence
 

@@ -11,7 +11,7 @@ from typing import Final
 from fullmesh import __version__, contract
 from fullmesh.result import read
 from fullmesh.result.findings import Finding
-from fullmesh.result.types import NodeSummary, NoteRow, Result, RungId
+from fullmesh.result.types import CheckId, NodeSummary, NoteRow, Result
 from fullmesh.verify import mesh as verify_mesh
 from fullmesh.verify import node as verify_node
 from fullmesh.verify import pairs
@@ -19,7 +19,7 @@ from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify.model import FAILED, CheckOutcome, ClusterObservations
 
 SCHEMA: Final = 1
-COLLECTIVES: tuple[RungId, ...] = ("L3", "L4", "L5", "L7", "L8")
+COLLECTIVES: tuple[CheckId, ...] = ("L3", "L4", "L5", "L7", "L8")
 
 
 @dataclass(frozen=True)

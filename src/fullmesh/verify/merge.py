@@ -12,16 +12,16 @@ from fullmesh import __version__
 from fullmesh.result import read
 from fullmesh.result.findings import join_names
 from fullmesh.result.types import (
+    CheckId,
     CheckRow,
     FindingRow,
     LinkRow,
     MeshSummary,
     NodeSummary,
     Result,
-    RungId,
 )
 from fullmesh.verify import build
-from fullmesh.verify.model import FAILED, NOT_RUN, PASSED, RUNGS, describe_limited_nodes
+from fullmesh.verify.model import CHECKS, FAILED, NOT_RUN, PASSED, describe_limited_nodes
 
 # The check that covers each node by itself. L1 compares nodes, and no run had the nodes of two parts.
 OF_NODES = "L0"
@@ -90,7 +90,7 @@ def merge_counts(results: Sequence[Result], of: Callable[[Result], int]) -> int:
     return sum(counts) if is_disjoint(results) else max(counts)
 
 
-def find_check_row(result: Result, name: RungId) -> CheckRow | None:
+def find_check_row(result: Result, name: CheckId) -> CheckRow | None:
     """Return a check of a run, or None."""
     return next((row for row in result["rungs"] if row["id"] == name), None)
 
@@ -137,7 +137,7 @@ def merge_link_check(
     return made
 
 
-def merge_check(results: Sequence[Result], name: RungId) -> CheckRow:
+def merge_check(results: Sequence[Result], name: CheckId) -> CheckRow:
     """Merge a check: failed if it failed in one run, passed if it passed on all nodes."""
     each = [
         (result, row) for result in results if (row := find_check_row(result, name)) is not None
@@ -215,7 +215,7 @@ def merge_results(results: Sequence[Result]) -> Result:
     results = sorted(results, key=lambda result: result["finished"])
     first, last = results[0], results[-1]
     whole = next((r for r in reversed(results) if r["collectives"]), None)
-    ids = [name for name in RUNGS if any(find_check_row(result, name) for result in results)]
+    ids = [name for name in CHECKS if any(find_check_row(result, name) for result in results)]
     checks = [merge_check(results, name) for name in ids]
     failed = [row["id"] for row in checks if row["status"] == FAILED]
     started = min(result["started"] for result in results)

@@ -14,8 +14,8 @@ from fullmesh.result.findings import join_names
 from fullmesh.result.survey import get_survey
 from fullmesh.result.types import (
     BisectRun,
+    CheckId,
     CheckRow,
-    RungId,
     Status,
 )
 from fullmesh.verify.schedule import ProbeScope
@@ -24,7 +24,7 @@ PASSED: Final = "passed"
 FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 NOT_RUN: Final = "not_run"
-RUNGS: dict[RungId, str] = {
+CHECKS: dict[CheckId, str] = {
     "L0": "nodes agree with the plan",
     "L1": "names, clocks, versions, limits",
     "L2": "every link, both directions",
@@ -46,7 +46,7 @@ def describe_limited_nodes(nodes: Sequence[str]) -> str:
 class CheckOutcome:
     """The outcome of one check."""
 
-    id: RungId
+    id: CheckId
     status: Status
     reason: str = ""
     seconds: float = 0.0
@@ -56,7 +56,7 @@ class CheckOutcome:
         """Return plain data for the result."""
         return {
             "id": self.id,
-            "name": RUNGS[self.id],
+            "name": CHECKS[self.id],
             "status": self.status,
             "reason": self.reason,
             "seconds": round(self.seconds, 3),
@@ -88,7 +88,7 @@ class ClusterObservations:
         plan: the cluster plan.
         nodes: the answers of each node.
         outside: the connections of the controller (ladder_links), empty if they were not tested.
-        rungs: the selected checks.
+        checks: the selected checks.
         mode: firewall mode of the nodes.
         check_mode: nothing was configured, so nothing can be required.
         clock_limit: seconds that two clocks may differ.
@@ -104,7 +104,7 @@ class ClusterObservations:
     plan: ClusterPlan
     nodes: Mapping[str, NodeAnswers]
     outside: Mapping[str, Any] = field(default_factory=dict)
-    rungs: Sequence[str] = tuple(RUNGS)
+    checks: Sequence[str] = tuple(CHECKS)
     mode: str = "peers_range"
     check_mode: bool = False
     clock_limit: float = 5.0

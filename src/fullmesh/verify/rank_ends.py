@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fullmesh.observed.ranks import CollectedRanks, RankReport, RanksEnd
-from fullmesh.result.types import RungId
+from fullmesh.result.types import CheckId
 from fullmesh.verify.model import ClusterObservations
 
-STEPS: dict[str, RungId] = {
+STEPS: dict[str, CheckId] = {
     "import": "L3",
     "store": "L3",
     "rendezvous": "L3",
@@ -239,7 +239,7 @@ def add_end_time(end: RankEnd, report: RankReport, ended: RanksEnd, shared: str)
 
 def find_rank_ends(seen: ClusterObservations) -> list[RankEnd]:
     """Find the step in which every rank stopped."""
-    wanted = list_steps(seen.rungs)
+    wanted = list_steps(seen.checks)
     shared = find_shared_step(seen)
     return [
         add_end_time(find_rank_end(*found, wanted), found[2], found[3], shared)

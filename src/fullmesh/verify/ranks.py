@@ -286,7 +286,7 @@ def describe_end_order(cause: JobStopCause) -> str:
 def describe_busy_timeout(seen: ClusterObservations, end: RankEnd, where: str, busy: str) -> str:
     """Describe the cause if the CPUs were too busy for the deadline."""
     before = (
-        "every link was open just before" if "L2" in seen.rungs else "the links were not tested"
+        "every link was open just before" if "L2" in seen.checks else "the links were not tested"
     )
     return (
         f"not finished, the machine is busy: {where} did not complete {end.step} in the time that this check allows"

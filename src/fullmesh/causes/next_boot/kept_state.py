@@ -5,7 +5,7 @@ from __future__ import annotations
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.observed.next_boot import KeptUnit, NextBoot
 from fullmesh.result.findings import WARNING, Finding
-from fullmesh.result.types import RungId
+from fullmesh.result.types import CheckId
 
 STARTS = ("enabled", "static", "indirect", "generated", "alias", "linked")
 
@@ -24,7 +24,7 @@ def make_boot_warning(  # noqa: PLR0913 (the fields of a finding)
     expected: str,
     fix: str,
     check: str = "",
-    check_id: RungId = "L0",
+    check_id: CheckId = "L0",
 ) -> Finding:
     """Make a warning about the next boot."""
     return Finding(

@@ -22,7 +22,7 @@ def rule_failed_probes(evidence: ClusterEvidence) -> Iterator[Finding]:
     for name in evidence.nodes:
         node = evidence.seen.nodes[name]
         links = node.get("links")
-        if "L2" not in evidence.seen.rungs or (links is not None and not links.get("failed")):
+        if "L2" not in evidence.seen.checks or (links is not None and not links.get("failed")):
             continue
         if len(evidence.nodes) == 1 or not node["node"]["ports"]:
             continue

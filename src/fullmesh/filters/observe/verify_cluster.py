@@ -95,7 +95,7 @@ def collect_seen_state(
         nodes=nodes,
         odd=odd,
         outside=to_json_value(options.get("outside") or {}),
-        rungs=tuple(options["rungs"]),
+        checks=tuple(options["checks"]),
         mode=str(options["mode"]),
         check_mode=bool(options["check_mode"]),
         clock_limit=float(options["clock_limit"]),
