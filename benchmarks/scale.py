@@ -74,11 +74,15 @@ class Cluster:
             for name, own in self.hostvars.items()
         }
         start = verify_cluster.ladder_may_start(
-            self.plan, simulated_nodes.registered(before), self.options
+            self.plan, simulated_nodes.group_answers(before), self.options
         )
         about = {"name": RUN, "started": BEGUN, "finished": ENDED, "lab": ""}
         result = verify_cluster.ladder_result(
-            self.plan, self.hostvars, simulated_nodes.registered(self.hostvars), self.options, about
+            self.plan,
+            self.hostvars,
+            simulated_nodes.group_answers(self.hostvars),
+            self.options,
+            about,
         )
         if not start["go"] or result["findings"]:
             sys.exit(
@@ -98,7 +102,7 @@ class Cluster:
         """What ./fullmesh diagnose judges."""
         scope = self.options["scope"]
         about = {"run": RUN, "started": BEGUN, "finished": ENDED, "scope": scope}
-        own = simulated_nodes.diagnosed(self.plan, self.hostvars)
+        own = simulated_nodes.group_diagnosis_answers(self.plan, self.hostvars)
         found = diagnose.diagnose_result(own, self.hosts, about)
         if found["findings"]:
             sys.exit(f"the simulated nodes are not healthy: {found['findings'][:2]}")

@@ -1,10 +1,11 @@
-"""What a fault of a lab node is made of: what it does, what undoes it, what must be said.
+"""The parts of a fault of a lab node: its cause, its undo, the expected finding.
 
-The scripts are ``sh -eu``. They know ``$LAB``, ``$VICTIM $PEER`` (inventory names), ``$V_ADDR $P_ADDR`` (cluster
-addresses), ``$V_HOST $P_HOST`` (host names), ``$V_MGMT $P_MGMT``, ``$V_CABLE $P_CABLE`` (this machine's ends of their
-cluster cables), ``$V_PID`` (the victim's first process), ``$BRIDGE`` and ``$INDEX`` (of the lab's cluster network),
-``$NFT`` (nft in this machine's network), ``$FIRST $MIDDLE $LAST`` (the range from which jobs take ports), ``$SILENT``
-(an address that never answers).
+The scripts run with ``sh -eu``. These variables are set: ``$LAB``, ``$VICTIM $PEER`` (inventory
+names), ``$V_ADDR $P_ADDR`` (cluster addresses), ``$V_HOST $P_HOST`` (host names), ``$V_MGMT
+$P_MGMT`` (management addresses), ``$V_CABLE $P_CABLE`` (this machine's ends of their cluster
+cables), ``$V_PID`` (the victim's first process), ``$BRIDGE`` and ``$INDEX`` (of the lab's cluster
+network), ``$NFT`` (nft in this machine's network namespace), ``$FIRST $MIDDLE $LAST`` (the range of
+the jobs' ports), ``$SILENT`` (an address that never answers).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fullmesh.settings import ROOT
 VICTIM, PEER, ALL, OUTSIDE = "victim", "peer", "all", "outside"
 
 
-TUNED, BARE = "tuned", "bare"  # configured by site.yml; only addresses, set by hand
+TUNED, BARE = "tuned", "bare"  # TUNED: configured by site.yml, BARE: only addresses, set by hand
 
 
 MASTER, WORKER = "master", "worker"
@@ -39,13 +40,13 @@ LINK_OUT = {"peer": "{peer}", "direction": FROM_VICTIM}
 WHOLE = "{first}-{last}/tcp"
 
 
-# Limits and variables are given at login, and Ansible keeps its logins open.
+# Limits and variables take effect at login, and Ansible keeps its logins open.
 NEW_LOGIN = "pkill -f '^sshd: root' || true"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One change and what takes it back."""
+    """One change and its undo."""
 
     at: str
     do: str
@@ -54,19 +55,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Fault:
-    """A cause, made.
+    """A cause that a script makes on a node.
 
     Attributes:
-        case: its name among the cases of the causes, which say the code.
-        lab: where it is made.
+        case: its name in the cases of the causes, which have the code.
+        lab: the lab that it needs.
         steps: undone in reverse order.
-        variant: tells two faults of one case apart.
+        variant: distinguishes two faults of one case.
         victim: the master's node or the other one.
-        code: when it is not the cause's.
-        severity: when it is not the cause's.
-        expect: fields of the primary finding, with names filled in; ``port`` must be contained in what is said.
-        variables: what the inventory says of the victim besides; of both nodes, where it is a cluster's setting.
-        deadline: seconds for the diagnosis, when the default is not meant.
+        code: set if it differs from that of the cause.
+        severity: set if it differs from that of the cause.
+        expect: fields of the primary finding, with names filled in. The text must contain ``port``.
+        variables: further inventory variables of the victim, or of both nodes for a cluster
+            setting.
+        deadline: seconds for the diagnosis, 0 for the default.
     """
 
     case: str
@@ -82,17 +84,17 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """How tests and the table call it."""
+        """Return the name that tests and the table use."""
         return "-".join(word for word in (self.case, self.variant) if word)
 
 
 def at(where: str, do: str, undo: str) -> tuple[Step, ...]:
-    """One step."""
+    """Make one step."""
     return (Step(where, do, undo),)
 
 
 def chain(rules: str, hook: str = "input", policy: str = "accept") -> str:
-    """A table of nftables with one chain; ``rules`` are separated by semicolons."""
+    """Make an nftables table with one chain. Semicolons separate the ``rules``."""
     head = f"type filter hook {hook} priority 0; policy {policy};"
     return (
         f"nft 'add table inet fault; add chain inet fault {hook} {{ {head} }}' && "
@@ -103,11 +105,11 @@ def chain(rules: str, hook: str = "input", policy: str = "accept") -> str:
 
 
 def wall(rules: str, hook: str = "input", policy: str = "accept") -> tuple[Step, ...]:
-    """A firewall on the victim."""
+    """Make a firewall on the victim."""
     return at(VICTIM, chain(rules, hook, policy), "nft delete table inet fault")
 
 
-# The policy that lets the peers in, and its rule for the range.
+# The policy that accepts the peers, and its rule for the range.
 JOB = "firewall-cmd -q --policy=fullmesh-job"
 
 
@@ -115,12 +117,12 @@ DATA = '"rule family=ipv4 source ipset=fullmesh-peers4 port port=$FIRST-$LAST pr
 
 
 def both(change: str) -> str:
-    """A change of that policy, in force and kept."""
+    """Change that policy, both its runtime and its permanent configuration."""
     return f"{JOB} {change}\n{JOB} --permanent {change}"
 
 
 def on_the_way(rule: str, *cables: str) -> tuple[Step, ...]:
-    """Something between the nodes: a rule where a node's packets come out of its cable on this machine's side."""
+    """Add a rule between the nodes, on this machine's end of a node's cable."""
     do, undo = [], []
     for number, cable in enumerate(cables):
         table = f"netdev fault_${{INDEX}}_{number}"
@@ -134,7 +136,7 @@ def on_the_way(rule: str, *cables: str) -> tuple[Step, ...]:
 
 
 def sysctl(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
-    """A kernel setting, and its old value back."""
+    """Set a sysctl. The undo restores its old value."""
     key, value = setting.split("=", 1)
     path = "/proc/sys/" + key.replace(".", "/")
     keep = f"/run/fault.{key}"
@@ -144,7 +146,7 @@ def sysctl(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
 
 
 def edited(path: str, edit: str, where: str = VICTIM, after: str = "true") -> tuple[Step, ...]:
-    """A changed file; its bytes come back. /etc/hosts is a mount in a container, so nothing is renamed."""
+    """Edit a file. The undo restores its bytes in place, because /etc/hosts is a mount in a container."""
     keep = f"/run/fault{path.replace('/', '_')}"
     do = f"[ -e {path} ] && cat {path} > {keep}; touch {path}; {edit}"
     undo = f"if [ -e {keep} ]; then cat {keep} > {path}; rm {keep}; else rm {path}; fi; {after}"
@@ -152,27 +154,27 @@ def edited(path: str, edit: str, where: str = VICTIM, after: str = "true") -> tu
 
 
 def job_variable(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
-    """A variable of the job's environment on a configured node."""
+    """Set a variable of the job's environment on a configured node."""
     name = setting.split("=", 1)[0]
     text = f"sed '/^{name}=/d' /run/fault_etc_fullmesh_env > /etc/fullmesh/env; echo \"{setting}\" >> /etc/fullmesh/env"
     return edited("/etc/fullmesh/env", text, where)
 
 
 def login_variable(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
-    """A variable of the job's environment on a node that nobody configured; a login keeps what it began with."""
+    """Set a variable of the job's environment on an unconfigured node, where a login keeps its first values."""
     change = f'echo "{setting}" >> /etc/environment; {NEW_LOGIN}'
     return edited("/etc/environment", change, where, after=NEW_LOGIN)
 
 
 def closed(path: str, mode: str, where: str = VICTIM) -> tuple[Step, ...]:
-    """A file or folder with another mode."""
+    """Give a file or folder another mode."""
     keep = f"/run/fault.mode{path.replace('/', '_')}"
     do = f"stat -c %a {path} > {keep}; chmod {mode} {path}"
     return at(where, do, f"chmod $(cat {keep}) {path}; rm {keep}")
 
 
 def hosts(edit: str, where: str = VICTIM) -> tuple[Step, ...]:
-    """A changed /etc/hosts: ``edit`` prints the new text, the old one is ``$OLD``."""
+    """Edit /etc/hosts: ``edit`` prints the new text, and ``$OLD`` is the old one."""
     return edited(
         "/etc/hosts",
         f"OLD=/run/fault_etc_hosts; {{ {edit}; }} > /run/fault.new; cat /run/fault.new > /etc/hosts; rm /run/fault.new",
@@ -181,7 +183,7 @@ def hosts(edit: str, where: str = VICTIM) -> tuple[Step, ...]:
 
 
 def service(command: str, where: str = VICTIM) -> tuple[Step, ...]:
-    """A process that stays until it is stopped; the script waits until it says ``ready``."""
+    """Run a process until the undo. The step waits until it prints ``ready``."""
     return at(
         where,
         "systemctl reset-failed fault.service 2>/dev/null || true\n"
@@ -193,7 +195,7 @@ def service(command: str, where: str = VICTIM) -> tuple[Step, ...]:
 
 
 def python(code: str, *words: str) -> str:
-    """A Python program as the command of a service."""
+    """Make a Python program the command of a service."""
     lines = [
         "import socket, time",
         *code.strip().splitlines(),
@@ -204,19 +206,20 @@ def python(code: str, *words: str) -> str:
     return f'python3 -c "{joined}" {" ".join(words)}'
 
 
-# Of a security group, which lets answers through.
+# As in a security group, which lets answers through.
 FIRST_PACKET = "tcp flags & (syn | ack) == syn "
 
 
 LISTEN = "s = socket.create_server(('0.0.0.0', 29500))"
 
 
-# A module that all of ours import first: they ask for no site's customisation (python -I -S).
+# The first module that all of Fullmesh's programs import. They ignore site customization (python -I
+# -S).
 JSON = "$(python3 -I -S -c 'import json; print(json.__file__)')"
 
 
 def in_python(code: str) -> str:
-    """Something that every Python program on the node which reads or writes JSON believes from now on."""
+    """Run code in every Python program on the node that reads or writes JSON."""
     return (
         f"file={JSON}; cp -p $file /run/fault.json; printf '{code}' >> /run/fault.json\n"
         "mount --bind /run/fault.json $file"
@@ -227,7 +230,7 @@ NOT_IN_PYTHON = f"umount {JSON}; rm -f /run/fault.json"
 
 
 def memlock(value: int) -> str:
-    """A limit of locked memory, as Python is told: nobody can raise what the machine below the lab set."""
+    """Set the limit of locked memory that Python reports. A lab cannot raise that of its host."""
     return in_python(
         "import resource\\nreal = resource.getrlimit\\nresource.getrlimit = lambda what:"
         f" ({value}, {value}) if what == resource.RLIMIT_MEMLOCK else real(what)\\n"
@@ -241,7 +244,7 @@ def fake_rdma(
     kind: str = "RoCE v2",
     locked: int = -1,
 ) -> str:
-    """An RDMA device in files: what the kernel would show of one, laid over /sys/class."""
+    """Make an RDMA device from files laid over /sys/class, as the kernel would show it."""
     port = f"/run/fault.class/infiniband/{name}/ports/1"
     return f"""
 mkdir /run/fault.class; mount -t tmpfs fault /run/fault.class; cp -a /sys/class/net /run/fault.class/
@@ -259,7 +262,7 @@ NO_RDMA = f"""umount /sys/class || true; umount /run/fault.class || true; rmdir 
 
 
 def fake_gpus(play: str, *victim: str) -> tuple[Step, ...]:
-    """GPUs on both nodes: the real nvidia-smi over the lab's stand-in; *victim*: what differs on the broken one."""
+    """Make GPUs on both nodes: the real nvidia-smi over a simulated NVML. *victim*: differences of the faulty node."""
     settings = f"PYTHONPATH={ROOT}/src FULLMESH_LAB_HOME={paths.find().home}"
     command = f"env {settings} {sys.executable} -m devtools.lab gpus --name $LAB"
     return at(
@@ -270,11 +273,11 @@ def fake_gpus(play: str, *victim: str) -> tuple[Step, ...]:
 
 
 def gpu(case: str, *victim: str) -> Fault:
-    """A fault of eight H100 of a node that passes for a machine."""
+    """Make a fault of eight H100 on a node that looks like a machine."""
     return Fault(f"gpu-{case}", BARE, fake_gpus("h100x8 machine=1", *victim))
 
 
 def gpu_way(case: str, *victim: str) -> Fault:
-    """The same with eight RDMA cards, which want more locked memory than this machine gives its labs."""
+    """Do the same with eight RDMA NICs, which need more locked memory than this machine gives its labs."""
     steps = at(ALL, memlock(-1), NOT_IN_PYTHON)
     return Fault(f"gpu-{case}", BARE, steps + fake_gpus("h100x8 machine=1 rdma=8", *victim))

@@ -1,4 +1,4 @@
-"""What a fault of a job over lab nodes is made of: what is done, and what has to be said of it."""
+"""The parts of a fault of a job on lab nodes: how it is made, and the expected finding."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fullmesh.settings import ROOT
 
 STATE = "/srv/jobs/state"
 HEALTHY = MAIN + "while True:\n    time.sleep(0.01)\n    dist.all_reduce(grads)\n"
-# a step of some size: what is on its way when the cable is cut
+# a large step: its data is in flight when the cable is cut
 CARRIES = MAIN + "big = torch.ones(1 << 20)\nwhile True:\n    dist.all_reduce(big)\n"
-# Control groups of version 1: on a hybrid machine version 2 has no such controllers. Where it has them these can't be
-# mounted, and the test fails there.
+# Control groups of version 1, because on a hybrid machine version 2 lacks these controllers. If
+# version 2 has them, these can't be mounted and the test fails.
 CPU, MEMORY = "/run/fullmesh-hang/cpu", "/run/fullmesh-hang/memory"
 GROUPS = f"mkdir -p {CPU} {MEMORY}; findmnt {CPU} >/dev/null || mount -t cgroup -o cpu none {CPU}; "
 GROUPS += f"findmnt {MEMORY} >/dev/null || mount -t cgroup -o memory none {MEMORY}; "
@@ -28,12 +28,12 @@ NO_DISK = (
     "rm -f /var/tmp/fullmesh-hang.img"
 )
 MAKE_DISK = (
-    # a run that was interrupted leaves its disk behind
+    # an interrupted run leaves its disk behind
     f"! findmnt {DISK} >/dev/null || ({NO_DISK}); mkdir -p {DISK}; truncate -s 32M /var/tmp/fullmesh-hang.img; "
     "mkfs.ext4 -q -F /var/tmp/fullmesh-hang.img; "
     f"mount -o loop /var/tmp/fullmesh-hang.img {DISK}; chown trainer {DISK}"
 )
-# What stands for a network's file system whose server is gone: this kernel has no NFS.
+# Stands in for a network file system whose server is gone, because this kernel has no NFS.
 FILES, SERVER = "/mnt/fullmesh-files", "/run/fullmesh-hang-files.py"
 MOUNT_FILES = (
     f"mkdir -p {FILES}; test -e /dev/fuse || mknod -m 666 /dev/fuse c 10 229; cat > {SERVER} <<'END-OF-FILE'\n"
@@ -46,24 +46,29 @@ LOGGER = "threading.Thread(target=time.sleep, args=(1000,), name='logger').start
 
 @dataclass(frozen=True)
 class JobFault:
-    """One thing that makes a job stand.
+    """A fault that makes a job hang.
 
     Attributes:
         name: of the test and of the row.
-        what: what was done, for the table.
-        script: train.py; files: beside it.
+        what: the fault, for the table.
+        script: train.py.
         code, ranks: of the first finding.
-        line: a text in the line to be named, ``N|text`` for the Nth line (from 0) with it; "" where none can be.
-        file: where that line is.
-        each: ranks of a node; there are two nodes.
-        breaks: what is done as root on the node of rank ``at`` when all are ready, with PID; undo: restores it.
-        prepares: the same before the job is started.
-        also: the codes of further causes, each of its own.
-        settle: seconds until it stands for sure.
-        words: for ``fullmesh hang``.
-        says: what its sentences have to hold.
-        pulls: the cable of that node is pulled as well.
-        record: what its ranks answer is kept for the unit tests: the evidence is of the kernel's.
+        line: a text in the expected line, ``N|text`` for the Nth line (from 0) with it, or "" if no
+            line is expected.
+        file: the file with that line.
+        files: other files of the job.
+        each: ranks of a node. There are two nodes.
+        at: the rank whose node the scripts run on.
+        breaks: a script that root runs when all ranks are ready, with PID.
+        undo: its undo.
+        prepares: the same before the job starts.
+        also: the codes of further causes.
+        settle: seconds until the job is certainly hung.
+        words: options of ``fullmesh hang``.
+        says: texts that its output must contain.
+        pulls: the cable of that node is cut as well.
+        record: the ranks' answers are kept for the unit tests, because the evidence comes from the
+            kernel.
     """
 
     name: str
@@ -88,14 +93,14 @@ class JobFault:
 
     @property
     def world(self) -> int:
-        """How many ranks it has, on however many nodes."""
+        """Return the number of ranks on both nodes."""
         return 2 * self.each
 
 
 def known_fault(
     name: str, what: str, code: str, ranks: tuple[int, ...], line: str = "", **more: object
 ) -> JobFault:
-    """A job that the rules were made with."""
+    """Make a fault from a job that the rules were written with."""
     job = JOBS[name]
     script = job.script.replace("/home/user/work", STATE)
     fixed = {"files": job.files, "each": job.world // 2, **more}
@@ -130,11 +135,11 @@ for step in range(1000):
     model(torch.ones(4, 8)).sum().backward()
     optimizer.step()
 """
-# a loop on one line: where in it the rank is seen is chance
+# A loop on one line. The sample can hit any part of it.
 ONE_LINE = DATA.replace(
     "while True:\n            BODY", "while hashlib.sha256(b'0').digest(): pass"
 )
-# Four times as many as two nodes of eight cards have; they take 9 GiB of memory together.
+# Four times the ranks of two nodes with eight GPUs. They need 9 GiB of memory.
 MANY = JobFault(
     "sixty_four",
     "one of 64 ranks sleeps",
@@ -146,7 +151,7 @@ MANY = JobFault(
     at=40,
 )
 
-# What must hear nothing but that every rank goes on.
+# Jobs for which the only answer must be that every rank continues.
 HEALTHY_JOBS: tuple[JobFault, ...] = (
     JobFault("healthy", "two ranks", HEALTHY, "HG-162", (0, 1)),
     JobFault("healthy_four", "four ranks", HEALTHY, "HG-162", (0, 1, 2, 3), each=2),

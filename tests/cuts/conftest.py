@@ -1,4 +1,4 @@
-"""Lab nodes that are reached over the one card that the cuts change, and watchers that knock at them all the time."""
+"""Labs whose nodes are reached over the interface that the cuts change, and watchers that probe them all the time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from fullmesh.settings import ROOT
 LABS = {"ipv4": "cuts", "ipv6": "cuts6"}
 PLAY = "tests/cuts/change.yml"
 STORE = "/var/lib/fullmesh/rollback"
-# An ssh banner comes in milliseconds; a machine that takes a second is a loaded one.
+# An ssh banner takes milliseconds. A machine that takes a second is loaded.
 KNOCK_SECONDS = 1.5
 BACK_SECONDS = 120
-# Everything below /etc, but not what the resolver's owner writes again with the same words.
+# Everything below /etc except files that the resolver's owner rewrites with the same content.
 MANIFEST = (
     "cd /etc && find . -xdev ! -name resolv.conf "
     "-printf '%p %y %m %U:%G %l ' \\( -type f -exec sha256sum {} \\; -o -printf '\\n' \\)"
@@ -50,7 +50,7 @@ RESULTS: list[tuple[str, str, float]] = []
 
 @dataclass
 class Node:
-    """One node: how podman and how ssh know it."""
+    """One node, with its names in podman and ssh."""
 
     name: str
     container: str
@@ -59,13 +59,13 @@ class Node:
     podman: Podman
 
     def run(self, command: str, seconds: float = 60) -> str:
-        """Run a shell command beside ssh; its standard output."""
+        """Run a shell command without ssh. Return its standard output."""
         done = self.podman.run("exec", self.container, "sh", "-c", command, timeout=seconds)
         assert done.returncode == 0, f"{self.name}: {command}: {done.stderr or done.stdout}"
         return done.stdout.strip()
 
     def state(self) -> dict[str, Any]:
-        """What has to be as before: /etc, addresses, MTU, routes, rules."""
+        """Return the state that must not change: /etc, addresses, MTU, routes, rules."""
         out = self.run(
             f"{MANIFEST}; echo ---; ip -j addr; echo ---; ip route; echo ---; ip -6 route; echo ---; "
             "nft -s list ruleset 2> /dev/null || true"
@@ -78,7 +78,7 @@ class Node:
             "routes6": sorted(
                 re.sub(r" expires \S+", "", line).strip()
                 for line in routes6.splitlines()
-                # learnt by the kernel itself before networkd was up, and gone with its next change of anything
+                # learned by the kernel before networkd was up, and lost at its next change
                 if not re.search(r"proto kernel .*expires", line)
             ),
             "rules": sorted(rules.splitlines()),
@@ -91,29 +91,30 @@ class Node:
         return self.run(f"python3 - <<'END'\n{ENGINE}\n{script}\nEND", seconds)
 
     def idle(self) -> bool:
-        """Return whether nothing is armed, and no module of a dead controller is still on its way to that."""
-        # the brackets keep pgrep from finding the shell that it is started by
+        """Return whether nothing is armed, and no module of a killed controller will arm anything."""
+        # the brackets keep pgrep from finding its own shell
         modules = "pgrep -f 'BECOME-SUCCES[S]|pytho[n]3[.0-9]* && sleep 0' | wc -l"
         return self.run(f"{modules}; ls {STORE}/*/armed 2> /dev/null | wc -l").split() == ["0", "0"]
 
     def lease_seconds(self) -> int:
-        """How long the card's lease still lasts; 0 where it has none."""
-        (card,) = json.loads(self.run("ip -j -4 addr show dev eth1"))
+        """Return the seconds left of the interface's lease, 0 if it has none."""
+        (interface,) = json.loads(self.run("ip -j -4 addr show dev eth1"))
         return max(
-            (one["valid_life_time"] for one in card["addr_info"] if one.get("dynamic")), default=0
+            (one["valid_life_time"] for one in interface["addr_info"] if one.get("dynamic")),
+            default=0,
         )
 
     def reboot(self) -> None:
-        """Power off and on."""
+        """Power the node off and on."""
         power.reboot(self.podman, self.container)
 
     def log(self) -> str:
-        """The transaction's log."""
+        """Return the transaction's log."""
         return self.run(f"cat {STORE}/log 2> /dev/null || true")
 
 
 def plain(link: dict[str, Any]) -> dict[str, Any]:
-    """A link without what changes by itself: life times, indexes."""
+    """Return a link without values that change by themselves: lifetimes, indexes."""
     addresses = [
         f"{one.get('local')}/{one.get('prefixlen')} {one.get('scope')} {one.get('dynamic', False)}"
         for one in link.get("addr_info", [])
@@ -129,7 +130,7 @@ def plain(link: dict[str, Any]) -> dict[str, Any]:
 
 
 def knock(node: Node, source: str) -> bool:
-    """One connection to the address that a node had, up to sshd's first word."""
+    """Connect to the node's first address, and read sshd's banner."""
     family = socket.AF_INET6 if ":" in node.address else socket.AF_INET
     with socket.socket(family) as probe:
         probe.settimeout(KNOCK_SECONDS)
@@ -142,7 +143,7 @@ def knock(node: Node, source: str) -> bool:
 
 
 class Watcher:
-    """Knocks at a node's ssh all the time, from the controller's address, and keeps when it answered."""
+    """Probes a node's ssh all the time from the controller's address, and records when it answered."""
 
     def __init__(self, node: Node, source: str) -> None:
         self.node, self.source = node, source
@@ -157,8 +158,9 @@ class Watcher:
             self.seen.append((begun, knock(self.node, self.source)))
 
     def away(self) -> tuple[float, float]:
-        """When it was first silent, and when it first answered for good; zeros when it always answered."""
-        # A busy machine may have lost the very last knock; that the node answers, `compare` has shown by a login.
+        """Return when it was first silent, and when it last returned. Both are 0 if it always answered."""
+        # A busy machine may have lost the last probe. `compare` has shown by a login that the node
+        # answers.
         seen = self.seen if self.seen[-1:] and self.seen[-1][1] else self.seen[:-1]
         silent = [at for at, answered in seen if not answered]
         if not silent:
@@ -169,7 +171,7 @@ class Watcher:
 
 @dataclass
 class Play:
-    """A run of ansible-playbook whose words are seen as they come."""
+    """A run of ansible-playbook whose output is read line by line."""
 
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
@@ -187,7 +189,7 @@ class Play:
         raise AssertionError(f"no {pattern} within {seconds} s: {self.lines[-15:]}")
 
     def kill(self) -> None:
-        """SIGKILL for the controller and all its workers at the same moment."""
+        """Kill the controller and all its workers at the same moment."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(30)
 
@@ -197,14 +199,14 @@ class Play:
         assert self.process.returncode == -signal.SIGKILL, self.lines[-15:]
 
     def end(self, seconds: float = 150) -> str:
-        """Wait for the end; all that it said."""
+        """Wait for the end. Return the whole output."""
         self.process.wait(seconds)
         time.sleep(0.1)
         return " ".join(" ".join(self.lines).split())
 
 
 class Lab:
-    """Two nodes, one of each family, and the way to cut them off."""
+    """Two nodes, one of each family, and methods that cut them off."""
 
     def __init__(self, inventory: str, controller: str, nodes: list[Node]) -> None:
         self.inventory, self.controller, self.nodes = inventory, controller, nodes
@@ -216,11 +218,11 @@ class Lab:
         self.bridge = f"fmlab{self.index}c"
 
     def at(self, host: str) -> str:
-        """An address of the nodes' network."""
+        """Return an address of the nodes' network."""
         return f"{self.net}{':' if self.ipv6 else '.'}{host}"
 
     def link(self, node: Node, **change: Any) -> dict[str, Any]:
-        """The good link of a node, or a spoilt one."""
+        """Return the good link of a node, or a spoiled one."""
         good = {
             "interface": "eth1",
             "mac": "",
@@ -243,7 +245,7 @@ class Lab:
         only: Node | None = None,
         **variables: Any,
     ) -> Play:
-        """Start a change of all nodes, or of one; with *die_at* the controller is killed before that task."""
+        """Start a change of all nodes, or of one. With *die_at*, the controller is killed before that task."""
         known = {"cut_links": {node.name: [links(node)] for node in self.nodes}} | variables
         command = ["ansible-playbook", PLAY, "-i", self.inventory, "-e", json.dumps(known)]
         command += ["--limit", only.name] if only else []
@@ -268,7 +270,7 @@ class Lab:
         return done.stdout
 
     def port(self, node: Node) -> str:
-        """This machine's end of a node's cable."""
+        """Return this machine's end of a node's cable."""
         index = node.run("cat /sys/class/net/eth1/iflink")
         for one in json.loads(self.host("ip", "-j", "link", "show", "master", self.bridge)):
             if str(one["ifindex"]) == index:
@@ -276,22 +278,22 @@ class Lab:
         raise AssertionError(f"no port of {node.name}")
 
     def dhcp_server(self) -> int:
-        """The process id of the server that gives the nodes their leases."""
+        """Return the process id of the DHCP server of the nodes."""
         return int(self.host("pgrep", "-f", f"dnsmasq .*--interface={self.bridge}( |$)"))
 
     def ssh(self, node: Node, *options: str) -> list[str]:
-        """The words of a connection of our own to the address that the node had before, with nothing reused."""
+        """Return the ssh options of a new connection to the node's old address."""
         folder = Path(self.inventory).parent
         command = ["ssh", "-F", "none", "-S", "none", "-b", self.controller, "-o", "BatchMode=yes"]
         command += ["-o", f"UserKnownHostsFile={folder}/known_hosts", "-o", "ConnectTimeout=5"]
         return [*command, "-i", f"{folder}/id_ed25519", *options, f"root@{node.address}"]
 
     def through(self, jump: Node) -> str:
-        """ssh's option for the way over another node: what ProxyJump makes of it, with our key and known hosts."""
+        """Return ssh's option to connect through another node, as ProxyJump does, with our key and known hosts."""
         return f"ProxyCommand={shlex.join(self.ssh(jump, '-W', '[%h]:%p'))}"
 
     def login(self, node: Node, *options: str) -> str:
-        """A real login; what the node says of the connection."""
+        """Log in. Return the node's view of the connection."""
         command = [*self.ssh(node, *options), "echo $SSH_CONNECTION"]
         return subprocess.run(
             command, check=True, timeout=30, capture_output=True, text=True
@@ -299,7 +301,7 @@ class Lab:
 
 
 class Cut:
-    """Before and after one cut: two watchers, the state of both nodes, the row of the table."""
+    """One cut: two watchers, the state of both nodes before and after, a row of the table."""
 
     def __init__(self, lab: Lab, name: str) -> None:
         self.lab, self.name = lab, name
@@ -321,7 +323,7 @@ class Cut:
             self.compare()
 
     def wait(self) -> None:
-        """Wait until nothing is armed any more and ssh has answered for a while."""
+        """Wait until nothing is armed and ssh has answered for a while."""
         end = time.monotonic() + BACK_SECONDS
         for watcher in self.watchers:
             while time.monotonic() < end:
@@ -333,7 +335,7 @@ class Cut:
             assert time.monotonic() < end, f"LOCKED OUT: {watcher.node.name}: {watcher.node.log()}"
 
     def compare(self) -> None:
-        """The node answers as before, and is what it was."""
+        """Check that the node answers as before, with its old state."""
         for watcher in self.watchers:
             node = watcher.node
             self.lab.login(node)
@@ -348,12 +350,12 @@ OWNERS = "journalctl --no-pager -o short-precise -n 60 -u systemd-networkd -u Ne
 
 
 def settle(node: Node, before: dict[str, Any]) -> None:
-    """Compare; IPv6's own checks and the lease's last words may take a moment."""
+    """Compare repeatedly. IPv6's own checks and the end of the lease may take a moment."""
     end = time.monotonic() + 60
     while node.state() != before and time.monotonic() < end:
         time.sleep(0.5)
     now = node.state()
-    if now != before:  # what happened there would be gone with the lab
+    if now != before:  # the log would be lost with the lab
         sys.stdout.write(f"{node.name}:\n{node.log()}\n{node.run(OWNERS)}\n")
     for key, was in before.items():
         assert now[key] == was, f"{node.name}: {key} is not as before"
@@ -363,9 +365,9 @@ def settle(node: Node, before: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """Two nodes with a lease on the one card that they have; on IPv6 where a test asks for that.
+    """Make two nodes with a lease on their only interface, on IPv6 if a test requests that.
 
-    The lab of one family is taken down before the other one's is made.
+    The lab of one family is deleted before that of the other is made.
     """
     family = getattr(request, "param", "ipv4")
     command, name = ["./fullmesh", "lab"], LABS[family]
@@ -399,12 +401,12 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 @pytest.fixture
 def cut(lab: Lab) -> Callable[[str], Cut]:
-    """Make the cut of a name."""
+    """Make the cut with a name."""
     return lambda name: Cut(lab, f"{name}, IPv6" if lab.ipv6 else name)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The table: cut, node, seconds."""
+    """Print the table: cut, node, seconds."""
     write = terminalreporter.write_line
     if not RESULTS:
         return

@@ -1,4 +1,4 @@
-"""Every way to lose a node that we could think of. Each ends with the node reachable as before, /etc byte for byte."""
+"""Cut a node off in every known way. The node must end reachable, with the same /etc byte for byte."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from .conftest import STORE, Cut, Lab
 MakeCut = Callable[[str], Cut]
 
 
-def rest_but(names: Iterable[str], *kept: str) -> list[ParameterSet]:
-    """All of them; those that are not *kept* show a mechanism that a kept one shows, too, and are left to ``--all``."""
+def mark_rest(names: Iterable[str], *kept: str) -> list[ParameterSet]:
+    """Return the parametrized cases, with all but *kept* marked for ``--all``.
+
+    A kept case shows the same mechanism as the others.
+    """
     assert set(kept) <= set(names)
     return [pytest.param(name, marks=[] if name in kept else pytest.mark.rest) for name in names]
 
 
 def says(words: str, *parts: str) -> None:
-    """The run named what was wrong."""
+    """Check that the run named the fault."""
     for part in parts:
         assert part in words, f"no {part!r} in: {words[-3000:]}"
 
@@ -41,7 +44,7 @@ def test_wrong_gateway(lab: Lab, cut: MakeCut) -> None:
 
 @pytest.mark.rest
 def test_wrong_address(lab: Lab, cut: MakeCut) -> None:
-    """An address of another network: no route leads there."""
+    """Use an address of another network, which has no route."""
     with cut("wrong address"):
         words = lab.start(
             lambda node: lab.link(
@@ -53,8 +56,8 @@ def test_wrong_address(lab: Lab, cut: MakeCut) -> None:
 
 @pytest.mark.rest
 def test_wrong_prefix(lab: Lab, cut: MakeCut) -> None:
-    """So short that the controller seems to be a neighbour."""
-    # without what it knows of the new addresses from tests before, the router has to ask for them
+    """Use a prefix so short that the controller seems to be a neighbor."""
+    # Forget the addresses of earlier tests, so that the router has to resolve the new ones.
     lab.host("ip", "neigh", "flush", "dev", lab.bridge)
     with cut("wrong prefix"):
         words = lab.start(
@@ -64,7 +67,7 @@ def test_wrong_prefix(lab: Lab, cut: MakeCut) -> None:
 
 
 def test_address_of_a_neighbour(lab: Lab, cut: MakeCut) -> None:
-    """Each wants what the other has: seen on the link, nothing is armed."""
+    """Give each node the other's address. The duplicate is seen on the link, and nothing is armed."""
     first, second = lab.nodes
     other = {first.name: second, second.name: first}
     with cut("address that a neighbour has"):
@@ -77,10 +80,10 @@ def test_address_of_a_neighbour(lab: Lab, cut: MakeCut) -> None:
 
 @pytest.mark.rest
 def test_wrong_interface(lab: Lab, cut: MakeCut) -> None:
-    """A second card whose cable leads nowhere gets the address and the default route."""
+    """Give address and default route to a second interface whose cable has no other end."""
     for node in lab.nodes:
         node.run("ip link add eth2 type veth peer name elsewhere")
-        # the other end shall not tell by an address of its own that the cable was used
+        # The other end gets no address of its own, which would show that the cable works.
         node.run("ip link set elsewhere addrgenmode none && ip link set elsewhere up")
     time.sleep(1)
     try:
@@ -104,7 +107,7 @@ def test_interface_that_is_not_there(lab: Lab, cut: MakeCut) -> None:
 
 @pytest.mark.rest
 def test_wrong_vlan(lab: Lab, cut: MakeCut) -> None:
-    """Each node on a VLAN of its own, with the default route through it."""
+    """Put each node on a VLAN of its own, with the default route through it."""
     ids = dict(zip((node.name for node in lab.nodes), (97, 98), strict=True))
     peers = {node.name: node.planned.split("/")[0] for node in lab.nodes}
     with cut("wrong VLAN"):
@@ -122,10 +125,10 @@ def test_wrong_vlan(lab: Lab, cut: MakeCut) -> None:
 
 @pytest.mark.rest
 def test_mtu_that_blackholes_ssh(lab: Lab, cut: MakeCut) -> None:
-    """Node and controller believe in jumbo frames, the wire between them does not, and nobody tells."""
+    """Let node and controller use jumbo frames over a link that drops them silently."""
     routes = [node.planned.split("/")[0] for node in lab.nodes]
     for node in lab.nodes:
-        # offloads hide the size of packets from a veth pair
+        # Offloads hide the packet size on a veth pair.
         node.run("ip link set dev eth1 gso_max_segs 1")
     for address in routes:
         lab.host("ip", "route", "replace", address, "dev", lab.bridge, "advmss", "8960")
@@ -142,13 +145,14 @@ def test_mtu_that_blackholes_ssh(lab: Lab, cut: MakeCut) -> None:
 
 @pytest.mark.rest
 def test_route_that_bypasses_the_master(lab: Lab, cut: MakeCut) -> None:
-    """ssh comes back and the nodes reach each other; the master answered before, and its route now ends nowhere."""
+    """Lose the route to the master, which answered before. ssh returns, and the nodes reach each other."""
     address, space = lab.at("130"), "fm-cuts-master"
-    # what an interrupted run has left
+    # left over by an interrupted run
     subprocess.run(["ip", "netns", "delete", space], check=False, capture_output=True, timeout=30)
     lab.host("ip", "netns", "add", space)
     try:
-        # The lowest hardware address that a cable can have: the bridge must not take it (devtools.lab.nodes.fix_macs).
+        # The cable gets the lowest possible hardware address, which the bridge must not take
+        # (devtools.lab.nodes.fix_macs).
         cable = ["fm-cuts", "address", "02:00:00:00:00:01", "type", "veth"]
         lab.host("ip", "link", "add", *cable, "peer", "eth1", "netns", space)
         lab.host("ip", "link", "set", "fm-cuts", "master", lab.bridge, "up")
@@ -165,7 +169,8 @@ def test_route_that_bypasses_the_master(lab: Lab, cut: MakeCut) -> None:
             ).end()
         says(words, f"[IP-115] with the new addresses this node did not reach the master {address}")
         says(words, "Tried on el1", "Tried on ubuntu1")
-        # the node that was first to give up missed nobody else; the other one may find that one gone back already
+        # The node that gave up first missed no other. The second node may find that the first has
+        # already reverted.
         assert re.search(rf"the master {address} \([\w ]+\), asked for", words)
     finally:
         lab.host("ip", "netns", "delete", space)
@@ -173,7 +178,7 @@ def test_route_that_bypasses_the_master(lab: Lab, cut: MakeCut) -> None:
 
 # --- the controller dies --------------------------------------------------------------------------
 
-# The later the moment, the longer the deadline: a busy machine has to get there before the node goes back.
+# A later kill needs a longer deadline, so that a busy machine gets there before the node reverts.
 LATE, LATER = 25, 35
 KILLS = {
     "while it arms": (r"TASK .*Arm the rollback", 0.4, 10),
@@ -181,14 +186,15 @@ KILLS = {
     "during apply": (r"^changed: \[(el1|ubuntu1)\]", 1.2, 10),
     "after apply, before it is back": (r"TASK .*confirm \| Open a new connection", 0.0, 10),
 }
-# Nobody who watches from outside is quick enough here: the confirmation is on its way when its task is announced.
+# The controller kills itself, because an outside watcher is too slow: the confirmation is already
+# sent when its task is announced.
 DIES_AT = {
     "before the proof": ("Verify the change on the node", LATE),
     "between proof and confirmation": ("Disarm the rollback", LATER),
 }
 
 
-@pytest.mark.parametrize("moment", rest_but(KILLS, "during apply"))
+@pytest.mark.parametrize("moment", mark_rest(KILLS, "during apply"))
 def test_controller_killed(lab: Lab, cut: MakeCut, moment: str) -> None:
     pattern, delay, seconds = KILLS[moment]
     with cut(f"controller killed {moment}"):
@@ -198,11 +204,11 @@ def test_controller_killed(lab: Lab, cut: MakeCut, moment: str) -> None:
         time.sleep(delay)
         play.kill()
         time.sleep(1)
-    # The next run is not in the way of anything that the dead one has left.
+    # Nothing that the killed run left blocks the next run.
     assert all(node.run(f"ls {STORE}/*/armed 2> /dev/null | wc -l") == "0" for node in lab.nodes)
 
 
-@pytest.mark.parametrize("moment", rest_but(DIES_AT, "between proof and confirmation"))
+@pytest.mark.parametrize("moment", mark_rest(DIES_AT, "between proof and confirmation"))
 def test_controller_dies(lab: Lab, cut: MakeCut, moment: str) -> None:
     task, seconds = DIES_AT[moment]
     with cut(f"controller killed {moment}"):
@@ -215,7 +221,7 @@ def test_controller_dies(lab: Lab, cut: MakeCut, moment: str) -> None:
 
 @pytest.mark.rest
 def test_network_down_during_confirm(lab: Lab, cut: MakeCut) -> None:
-    """The cables are pulled as the confirmation begins, and put back after the deadline."""
+    """Cut the cables as the confirmation begins, and reconnect them after the deadline."""
     ports = [lab.port(node) for node in lab.nodes]
     with cut("network down during confirm"):
         play = lab.start(lab.link, cut_seconds=LATER)
@@ -227,23 +233,24 @@ def test_network_down_during_confirm(lab: Lab, cut: MakeCut) -> None:
             lab.host("ip", "link", "set", port, "up")
         words = play.end()
     says(words, "failed=1")
-    # Only this task's own answers: the rollback has tasks that end well.
+    # Count the answers of this task only, because the rollback has successful tasks, too.
     disarmed = [one.split(" TASK [")[0] for one in words.split("Disarm the rollback] ***")[1:]]
     assert not any("ok: [" in one for one in disarmed), disarmed
 
 
-# NetworkManager gives up 45 s after it was told to bring the card up, 20 of which the rollback has waited.
+# NetworkManager gives up 45 s after it starts the interface. The rollback has used 20 s of them.
 GIVES_UP = 30
 
 
 @pytest.mark.rest
 def test_dhcp_server_is_silent_during_the_rollback(lab: Lab, cut: MakeCut) -> None:
-    """What no client gets again in time comes back as it was, with its metric, for the time that the lease had left.
+    """Restore a lease by hand if no client renews it in time, with its metric and remaining lifetime.
 
-    And it stays: no client takes it away again when its patience ends.
+    The address stays, even when a client gives up later.
     """
     server = lab.dhcp_server()
-    # Nobody needs it before the node goes back; stopped later, it might be too late on a busy machine.
+    # No client needs the server before the rollback. A later stop could be too late on a busy
+    # machine.
     os.kill(server, signal.SIGSTOP)
     with cut("DHCP server silent on the rollback") as made:
 
@@ -267,7 +274,7 @@ def test_dhcp_server_is_silent_during_the_rollback(lab: Lab, cut: MakeCut) -> No
         finally:
             left = {node.name: node.lease_seconds() for node in lab.nodes}
             os.kill(server, signal.SIGCONT)
-        # The clients, which ask every minute at the least, have it from the server again.
+        # The clients ask at least once a minute, so they get a lease from the server again.
         wait_for(lambda: all(node.lease_seconds() > left[node.name] for node in lab.nodes), 100)
 
 
@@ -287,7 +294,7 @@ def test_disk_full_during_arm(lab: Lab, cut: MakeCut) -> None:
 
 
 def test_rebooted_before_the_confirmation(lab: Lab, cut: MakeCut) -> None:
-    """The boot-time unit finds the change and puts everything back before the network starts."""
+    """The boot-time unit finds the change and reverts it before the network starts."""
     with cut("rebooted before the confirmation"):
         play = lab.start(lab.link, cut_seconds=60)
         play.until(r"TASK .*Verify the change on the node")
@@ -310,7 +317,7 @@ def test_boot_unit_started_by_hand(lab: Lab, cut: MakeCut) -> None:
 
 
 def wait_for(ready: Callable[[], bool], seconds: float = 60) -> None:
-    """Poll."""
+    """Poll until a condition is true."""
     end, why = time.monotonic() + seconds, ""
     while True:
         try:
@@ -344,19 +351,19 @@ print(",".join(words))
 
 
 def on_all(lab: Lab, script: str) -> dict[str, str]:
-    """What a script with the engine says on each node, on all of them at once."""
+    """Run a script with the engine on all nodes at once. Return each node's output."""
     with ThreadPoolExecutor(len(lab.nodes)) as pool:
         said = pool.map(lambda node: node.engine(script), lab.nodes)
         return dict(zip([node.name for node in lab.nodes], said, strict=True))
 
 
 def test_guard_acts_while_confirm_arrives(lab: Lab, cut: MakeCut) -> None:
-    """The guard against a confirmation at the same moment: one wins, and the state is the winner's."""
+    """Let the guard and a confirmation run at the same moment. One wins, and the state matches the winner."""
     with cut("guard acts while confirm arrives"):
         said = on_all(lab, RACE)
     for name, words in said.items():
         assert len(words.split(",")) == 8
-        print(name, words)  # noqa: T201 (how often who has won)
+        print(name, words)  # noqa: T201 (the number of wins)
     assert {word for words in said.values() for word in words.split(",")} <= {"disarmed", "fired"}
 
 
@@ -382,7 +389,7 @@ os.unlink(ran)
 
 @pytest.mark.rest
 def test_a_rollback_that_is_killed_continues(lab: Lab, cut: MakeCut) -> None:
-    """As by the kernel, out of memory: systemd starts it again, and it does all that it had to do."""
+    """Kill the rollback, as the kernel does when memory runs out. Systemd restarts it, and it finishes."""
     with cut("rollback killed"):
         for node in lab.nodes:
             assert node.engine(KILLED) == "['ran'] fired"
@@ -407,14 +414,17 @@ print(*words)
 
 
 def test_systemd_that_is_reloaded_repeatedly(lab: Lab, cut: MakeCut) -> None:
-    """A timer of systemd's began anew each time, so that the node never came back; what guards it now does not.
+    """Reload systemd again and again.
 
-    Drawn cut 55 found it: systemd took itself anew just before the time was over, and the node was ten seconds late.
+    The guard must still fire on time.
+
+    A systemd timer restarted at each reload, so the node never reverted (drawn cut 55). The guard
+    no longer uses one.
     """
     with cut("systemd reads its units again and again"):
         said = on_all(lab, REREAD)
     for name, words in said.items():
-        print(name, words)  # noqa: T201 (after how many seconds, of eight that were promised)
+        print(name, words)  # noqa: T201 (measured seconds, of the 8 s promised)
 
 
 SIGNALLED = """
@@ -434,7 +444,7 @@ for name in ("TERM", "INT", "HUP", "KILL"):
 
 @pytest.mark.rest
 def test_a_guard_that_is_killed_starts_again(lab: Lab, cut: MakeCut) -> None:
-    """As by `pkill python3`, which to systemd is an ordinary end."""
+    """Kill the guard with SIGTERM, as `pkill python3` does. Systemd regards that as a normal end."""
     with cut("guard ended"):
         for node in lab.nodes:
             assert node.engine(SIGNALLED) == "TERM fired INT fired HUP fired KILL fired"
@@ -449,7 +459,7 @@ except tx.RollbackError as exc:
 
 
 def test_two_runs_at_once(lab: Lab, cut: MakeCut) -> None:
-    """The second is refused and says since when the first waits; both nodes end where they were."""
+    """Start a second run while the first one waits. It is refused with the start time of the first."""
     with cut("two runs at once"):
         play = lab.start(lab.link, cut_seconds=90)
         play.until(r"TASK .*confirm \| Open a new connection")
@@ -458,17 +468,18 @@ def test_two_runs_at_once(lab: Lab, cut: MakeCut) -> None:
         for node in lab.nodes:
             said = node.engine(SECOND)
             assert "[TX-101] The change 'static_ip'" in said, said
-        # What the guard would do later: how long a busy machine needs until here is nobody's business.
+        # Stop here, because the guard's delay depends on how busy the machine is.
         for node in lab.nodes:
             node.engine('tx.fire(run, "static_ip", "the test says so")')
 
 
-# --- one after the other ----------------------------------------------------------------------------
+# --- node by node
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.rest
 def test_rolling_stops_at_the_first_that_fails(lab: Lab, cut: MakeCut) -> None:
-    """With serial 1 the first node fails, and the second is not touched."""
+    """With serial 1, the first node fails and the second one is not changed."""
     first, second = lab.nodes
     with cut("rolling: the first node fails"):
         words = lab.start(
@@ -482,7 +493,7 @@ def test_rolling_stops_at_the_first_that_fails(lab: Lab, cut: MakeCut) -> None:
 
 @pytest.mark.rest
 def test_controller_gives_up_before_the_deadline(lab: Lab, cut: MakeCut) -> None:
-    """It says so, and the node comes back without it."""
+    """The controller reports that it gives up, and the node reverts without it."""
     with cut("controller gives up before the deadline"):
         words = lab.start(
             lambda node: lab.link(node, gateway=f"{lab.net}.99"),

@@ -1,11 +1,13 @@
-"""A local account without rights against all that root does on two nodes: bundle, site, verification, a job.
+"""Attack a root run on two nodes from an account without rights: bundle, site, verification, job.
 
-``tests/support/adversary.py`` runs on both nodes as ``nobody`` meanwhile. It passes when no file of root's was read,
-owned or changed through it, when none of its code ran as anybody else, and when the verification's verdict is right or
-names what disturbed it. The first test is the adversary's own: against a careless program of root's it has to win.
+``tests/support/adversary.py`` runs on both nodes as ``nobody`` during each step. A test passes if
+the adversary did not read, take or change any file of root, if none of its code ran as another
+account, and if the verification returns the right result or names the disturbance. The first test
+checks the adversary itself: it must succeed against a careless root program.
 
-It also says that it is ranks of a job and a node_exporter (``adversary_ranks.py``), and a node lies: its Python is a
-program that answers with what is nested, huge or no answer. The answers about all others have to be whole.
+The adversary also pretends to be the ranks of a job and a node_exporter (``adversary_ranks.py``).
+In the last tests a node lies: its Python prints deeply nested or huge data, or no answer. The
+answers about all other nodes must be complete.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plays import run, told
+from plays import read_output, run
 
 from fullmesh.settings import ROOT
 
@@ -32,12 +34,13 @@ from .conftest import ETC_DIGEST, latest, site
 LAB = "e2e-adversary"
 HOME = "/srv/adversary"
 SOURCES = ("library", "module_utils", "node_programs", "roles", "playbooks")
-OPEN = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 (what the adversary may write to)
+OPEN = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 (folders that the adversary may write to)
 WORD = "canary-that-only-root-knows"
-# What a link of the adversary's leads to: files, one that is not there yet, a folder.
+# Targets of the adversary's links: existing files, a missing file, a folder.
 CANARIES = ("/root/canary", "/etc/canary")
 TARGETS = (*CANARIES, "/root/absent", "/etc/profile.d/zz-absent.sh", "/root/folder")
-# Names that torch, Gloo, NCCL, Open MPI, Ansible and package managers are known to use, and some that ours had.
+# Names that torch, Gloo, NCCL, Open MPI, Ansible and package managers use, and names that Fullmesh
+# once used.
 KNOWN = (
     ".ansible ansible ansible-tmp torchinductor_root torchelastic_root triton ompi.root prterun.root matplotlib-root"
     " gloo pip-build fullmesh fullmesh-verify fullmesh-verify-0 fullmesh-rank-0.nccl fullmesh-rank-1.nccl packages.tar",
@@ -45,7 +48,8 @@ KNOWN = (
     "nccl-0 torch_0 sem.fullmesh gloo",
 )
 PROGRAMS = ("python3", "ip", "nft", "systemctl", "firewall-cmd", "pip", "sh", "nvidia-smi")
-# What it may read of ours, and why that is no secret; what lies in a file with the canary's word never is.
+# Files of Fullmesh that the adversary may read, each with the reason why it holds no secret. A file
+# with the canary's word is never on this list.
 READABLE = {
     "/etc/": "what services and jobs of other accounts read",
     "/opt/fullmesh/": "programs, wheels and packages, as published; every job runs them",
@@ -65,8 +69,8 @@ NEVER = (
     "stumbled",
 )
 STORE = (29500, 29400)
-IMPOSTOR = 50999  # a data port, so that peers may come
-# A verification's deadlines are 120 s for the job, and for all the rest less than that.
+IMPOSTOR = 50999  # a data port, so peers may connect
+# The job of a verification has a deadline of 120 s. All other deadlines are shorter.
 SECONDS = 240
 MAKE = """
 set -eu
@@ -81,7 +85,7 @@ printf '%s\\n' '[connection]' id=others type=wifi interface-name=wlan9 '[wifi]' 
   key-mgmt=wpa-psk psk={word} >/etc/NetworkManager/system-connections/others.nmconnection
 fi
 """
-# What a program of root's must not do, one of each.
+# Each mistake that a root program must not make, once.
 WEAK = r"""
 import contextlib, os, pickle, socket, subprocess, sys, threading, time
 os.umask(0o022)
@@ -115,7 +119,8 @@ if dist.get_rank() == 1:
     time.sleep(1000)
 dist.all_reduce(torch.zeros(1))
 """
-# A Python that lies to who asks by it: hang's program, the one that ask_nodes sends, and Ansible's modules.
+# A Python that returns a lie to its callers: hang's program, the one that ask_nodes sends, and
+# Ansible's modules.
 LIAR = r"""#!/usr/bin/python3
 import base64, json, os, re, select, sys, zlib
 lie = LIE
@@ -138,15 +143,16 @@ LIES = {
     "values": "'[' + '[],' * 4000000 + '[]]'",
     "another form": '\'{"host": 7, "jobs": {}, "ranks": [7], "facts": [[]]}\'',
 }
-# What anybody may write to, or would be somebody else by; sticky folders are not such.
+# Files and folders that every account may write to, or that change the account of a process. Sticky
+# folders are fine.
 WAYS = (
     f"find / /run /tmp /var/tmp /dev/shm -xdev -newer {HOME}/since ! -user nobody"
     r" \( -type f -o -type d \) \( -perm /6000 -o -perm -0002 \) ! -perm -1000"
 )
 
 
-def imported() -> set[str]:
-    """Every module that a program of ours on a node asks for by its first name, and what Python asks for unasked."""
+def list_imported_modules() -> set[str]:
+    """List the modules that Fullmesh's programs on a node import, and those that Python imports itself."""
     found = {"sitecustomize", "usercustomize", "torch", "numpy", "ansible", "fullmesh"}
     for folder in SOURCES:
         for path in (ROOT / folder).rglob("*.py"):
@@ -158,8 +164,8 @@ def imported() -> set[str]:
     return found - {"__future__"}
 
 
-def fixed() -> set[str]:
-    """Every name below a folder that all may write to that stands in our code; root's number for what is filled in."""
+def list_fixed_names() -> set[str]:
+    """List the names in world-writable folders that occur in the code, with 0 for each placeholder."""
     found = set()
     name = re.compile(r"(?:/var/tmp|/tmp|/dev/shm)/[\w.{}()$/-]*[\w})]")
     for folder in SOURCES:
@@ -184,15 +190,15 @@ class Node:
     def on(self, script: str, seconds: float = 300) -> str:
         """Run a shell script."""
         words = ["./fullmesh", "lab", "exec", "--name", LAB, self.name, "--"]
-        return told(*words, "sh", "-c", script, seconds=seconds).strip()
+        return read_output(*words, "sh", "-c", script, seconds=seconds).strip()
 
     def bring(self, text: str, path: str) -> None:
-        """Write a file that all may read."""
+        """Write a file that all accounts may read."""
         raw = base64.b64encode(text.encode()).decode()
         self.on(f"mkdir -p $(dirname {path}) && echo {raw} | base64 -d >{path} && chmod 644 {path}")
 
     def canaries(self) -> str:
-        """What nobody may have touched: bytes, owner, mode, times; and that nothing came where a link led to."""
+        """Describe the canaries (bytes, owner, mode, times) and any file that was created through a link."""
         shown = " ".join(CANARIES)
         return self.on(
             f"sha256sum {shown}; stat -c '%n %U:%G %a %Y %Z' {shown}; ls -A /root/folder; ls /root/absent"
@@ -201,13 +207,13 @@ class Node:
 
 
 class Lab:
-    """Two nodes with somebody on them."""
+    """Two nodes with an adversary on each."""
 
     def __init__(self) -> None:
         run("./fullmesh", "lab", "down", "--name", LAB)
         assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
         status: dict[str, Any] = json.loads(
-            told("./fullmesh", "lab", "status", "--json", "--name", LAB)
+            read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
         )
         self.inventory = status["inventory"].rsplit("/", 1)[0]
         self.nodes = [Node(one["name"], one) for one in status["nodes"]]
@@ -218,7 +224,7 @@ class Lab:
         self.untouched = {node.name: node.canaries() for node in self.nodes}
 
     def let_loose(self, node: Node, **change: Any) -> None:
-        """Start the adversary, and wait until all its traps are laid."""
+        """Start the adversary, and wait until all its traps are set."""
         master = self.nodes[0].address
         settings = {
             "home": f"{HOME}/nobody",
@@ -226,8 +232,8 @@ class Lab:
             "open": OPEN,
             "words": [WORD],
             "targets": TARGETS,
-            "names": sorted(fixed()),
-            "modules": sorted(imported()),
+            "names": sorted(list_fixed_names()),
+            "modules": sorted(list_imported_modules()),
             "programs": PROGRAMS,
             "places": [
                 *OPEN,
@@ -259,7 +265,7 @@ class Lab:
         )
 
     def call_off(self, node: Node) -> list[dict[str, Any]]:
-        """End the adversary; what it found."""
+        """Stop the adversary. Return its findings."""
         node.on("systemctl is-active adversary && systemctl stop adversary")
         return [json.loads(line) for line in node.on(f"cat {HOME}/nobody/found.jsonl").splitlines()]
 
@@ -270,12 +276,12 @@ def lab() -> Iterator[Lab]:
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def where(found: Sequence[dict[str, Any]], what: str) -> list[str]:
-    """The places of one kind of finding."""
+def list_places(found: Sequence[dict[str, Any]], what: str) -> list[str]:
+    """List the places of one kind of finding."""
     return [one["where"] for one in found if one["what"] == what]
 
 
-def test_it_wins_against_a_careless_program(lab: Lab) -> None:
+def test_the_adversary_wins_against_a_careless_program(lab: Lab) -> None:
     node = lab.nodes[0]
     canary, weak = "/root/weak-canary", f"{OPEN[0]}/weak"
     node.on(f"for n in 1 2; do echo {WORD} >{canary}-$n; done")
@@ -289,18 +295,21 @@ def test_it_wins_against_a_careless_program(lab: Lab) -> None:
     assert "by name" in node.on(f"cat {canary}-2")
     assert "module-json-uid0" in won
     assert "pickle-tcp-47001-uid0" in won
-    assert where(found, "wrote into ours") == [f"{weak}.status"]
+    assert list_places(found, "wrote into ours") == [f"{weak}.status"]
     read = [one for one in found if one["what"] == "secret"]
     assert {one["by"] for one in read} == {"file", "cmdline"}
     assert re.fullmatch(rf"{weak}-\d+-0", setuid)
-    assert where(found, "may write") == [setuid]
-    assert not where(found, "stumbled")
+    assert list_places(found, "may write") == [setuid]
+    assert not list_places(found, "stumbled")
     node.on(f"rm -fr {weak}* {weak[:5]}__pycache__ /root/weak* {HOME}/won/*")
 
 
 @contextmanager
-def loose(lab: Lab, **change: Any) -> Iterator[dict[str, list[dict[str, Any]]]]:
-    """The adversary on both nodes, and afterwards what must hold whatever root did meanwhile; what it found."""
+def run_adversary(lab: Lab, **change: Any) -> Iterator[dict[str, list[dict[str, Any]]]]:
+    """Run the adversary on both nodes during the block, then check that it did no harm.
+
+    Yields a dictionary that holds its findings per node after the block.
+    """
     every: dict[str, list[dict[str, Any]]] = {}
     for node in lab.nodes:
         lab.let_loose(node, **change)
@@ -309,38 +318,40 @@ def loose(lab: Lab, **change: Any) -> Iterator[dict[str, list[dict[str, Any]]]]:
     finally:
         every.update({node.name: lab.call_off(node) for node in lab.nodes})
     for node in lab.nodes:
-        unharmed(lab, node, every[node.name])
+        check_unharmed(lab, node, every[node.name])
 
 
-def unharmed(lab: Lab, node: Node, found: Sequence[dict[str, Any]]) -> None:
-    """Nothing of root's was read, owned, changed or left open; nothing of the adversary's ran as anybody else."""
+def check_unharmed(lab: Lab, node: Node, found: Sequence[dict[str, Any]]) -> None:
+    """Check that the adversary read, took or changed nothing of root, and ran no code as another account."""
     assert node.on(f"ls {HOME}/won") == ""
     assert node.canaries() == lab.untouched[node.name]
     assert node.on(WAYS) == ""
-    assert {what: where(found, what) for what in NEVER} == {what: [] for what in NEVER}
+    assert {what: list_places(found, what) for what in NEVER} == {what: [] for what in NEVER}
     read = [
-        path for path in where(found, "may read") if "fullmesh" in path or path.startswith(OPEN)
+        path
+        for path in list_places(found, "may read")
+        if "fullmesh" in path or path.startswith(OPEN)
     ]
     assert [path for path in read if not path.startswith(tuple(READABLE))] == []
-    assert where(found, "spoke to")
+    assert list_places(found, "spoke to")
 
 
 def test_a_bundle_is_made(lab: Lab, tmp_path: Path) -> None:
     path = tmp_path / "bundle.tar"
-    with loose(lab):
+    with run_adversary(lab):
         assert run("./fullmesh", "bundle", "-i", lab.inventory, "-o", str(path)).code == 0
     assert path.is_file()
 
 
 def test_bare_nodes_become_a_cluster(lab: Lab) -> None:
-    with loose(lab):
+    with run_adversary(lab):
         done = site("-e", "node_ssh_manage=true", inventory=lab.inventory)
     assert done.code == 0
     assert latest()["verdict"] == "ok"
 
 
-def verified(lab: Lab) -> list[dict[str, Any]]:
-    """The errors of a verification, which ends in time whatever is done to it and never says what is not so."""
+def list_errors(lab: Lab) -> list[dict[str, Any]]:
+    """Return the errors of a verification, which ends in time and reports nothing wrong whatever happens to it."""
     done = run("ansible-playbook", "playbooks/verify.yml", "-i", lab.inventory)
     result = latest()
     errors = [one for one in result["findings"] if one["severity"] == "error"]
@@ -349,19 +360,21 @@ def verified(lab: Lab) -> list[dict[str, Any]]:
     return errors
 
 
-def test_a_verification_that_is_watched_is_right(lab: Lab) -> None:
-    with loose(lab) as every:
-        assert verified(lab) == []
-    # it was there: each store was asked for its keys, from the node that serves it and from the other
+def test_the_verification_is_right_while_the_adversary_only_watches(lab: Lab) -> None:
+    with run_adversary(lab) as every:
+        assert list_errors(lab) == []
+    # The adversary was active: it listed the keys of each store, on the node that serves it and
+    # from the other one.
     for found in every.values():
-        assert any(one.endswith("29500 /store/0") for one in where(found, "store read"))
+        assert any(one.endswith("29500 /store/0") for one in list_places(found, "store read"))
 
 
 @pytest.mark.parametrize(
     ("change", "codes"),
     [
         ({"disturb": ["/"]}, {"VC-308"}),
-        # Gloo's addresses lead to the adversary: too late most of the time, for ranks read them at once
+        # Gloo's addresses lead to the adversary. This usually comes too late, because ranks read
+        # them at once.
         (
             {"disturb": ["/fullmesh/"], "squat": [IMPOSTOR]},
             {"VC-303", "VC-401", "VC-403", "VC-808"},
@@ -372,16 +385,16 @@ def test_a_verification_that_is_watched_is_right(lab: Lab) -> None:
 def test_foreign_writes_to_the_store_give_a_named_fault(
     lab: Lab, change: dict[str, Any], codes: set[str]
 ) -> None:
-    with loose(lab, **change) as every:
-        errors = verified(lab)
+    with run_adversary(lab, **change) as every:
+        errors = list_errors(lab)
     assert {one["code"] for one in errors} <= codes
     assert errors or change["disturb"] != ["/"]
-    assert all(where(found, "store wrote") for found in every.values())
+    assert all(list_places(found, "store wrote") for found in every.values())
 
 
 def test_the_process_that_holds_the_port_is_named(lab: Lab) -> None:
-    with loose(lab, squat=[STORE[0]]):
-        errors = verified(lab)
+    with run_adversary(lab, squat=[STORE[0]]):
+        errors = list_errors(lab)
     assert {one["code"] for one in errors} == {"VC-109"}
     assert "python3" in str(errors)
 
@@ -394,27 +407,27 @@ def test_a_job_ignores_python_files_in_its_working_folder(lab: Lab) -> None:
     )
     for node in lab.nodes:
         node.bring(text, "/srv/jobs/ddp.py")
-    with loose(lab), ThreadPoolExecutor() as pool:
+    with run_adversary(lab), ThreadPoolExecutor() as pool:
         said = list(pool.map(lambda node: node.on(line), lab.nodes))
     assert re.search(r"ddp: 2 ranks on cpu, loss 0\.\d+", "\n".join(said))
 
 
-def pretended(lab: Lab, exporter: str = "") -> dict[str, Any]:
-    """What the adversary is told to be ranks of the job that all nodes are configured for."""
+def make_fake_ranks(lab: Lab, exporter: str = "") -> dict[str, Any]:
+    """Describe the processes that the adversary starts as ranks of the job that all nodes are configured for."""
     node, port = lab.nodes[0], STORE[0]
     job = {"WORLD_SIZE": "2", "MASTER_ADDR": node.address, "MASTER_PORT": str(port)}
     return {"job": job, "exporter": exporter}
 
 
-def was_pretended(every: dict[str, list[dict[str, Any]]]) -> None:
-    """It was all of them; a user namespace may be what a container must not make."""
+def check_fakes_started(every: dict[str, list[dict[str, Any]]]) -> None:
+    """Check that the adversary started all of these processes, except a user namespace if a container forbids it."""
     for found in every.values():
-        assert set(where(found, "cannot be")) <= {"apart"}
+        assert set(list_places(found, "cannot be")) <= {"apart"}
 
 
 @contextmanager
-def hanging(lab: Lab) -> Iterator[None]:
-    """A job whose second rank sleeps while the first one waits for it; as root, which is not the adversary."""
+def run_hanging_job(lab: Lab) -> Iterator[None]:
+    """Run a job as root (not as the adversary) whose second rank sleeps while the first one waits for it."""
     for node in lab.nodes:
         node.bring(HANGS, "/srv/jobs/hangs.py")
         node.on(
@@ -433,8 +446,8 @@ def hanging(lab: Lab) -> Iterator[None]:
             node.on("systemctl stop hangs || true")
 
 
-def asked(inventory: str) -> dict[str, Any]:
-    """What ``./fullmesh hang`` finds: a cause."""
+def find_cause(inventory: str) -> dict[str, Any]:
+    """Return what ``./fullmesh hang`` finds: a cause."""
     done = subprocess.run(
         ["./fullmesh", "hang", "-i", inventory, "--json"],
         cwd=ROOT,
@@ -449,10 +462,10 @@ def asked(inventory: str) -> dict[str, Any]:
     return found
 
 
-def test_strangers_that_say_that_they_are_ranks_hide_no_rank(lab: Lab) -> None:
-    with loose(lab, **pretended(lab)) as every, hanging(lab):
-        found = asked(lab.inventory)
-    was_pretended(every)
+def test_fake_ranks_hide_no_real_rank(lab: Lab) -> None:
+    with run_adversary(lab, **make_fake_ranks(lab)) as every, run_hanging_job(lab):
+        found = find_cause(lab.inventory)
+    check_fakes_started(every)
     jobs = [one for one in (found, *found["others"]) if one["account"] == "root"]
     (first,) = [one for job in jobs for one in job["findings"] if one["code"] == "HG-107"]
     assert (first["ranks"], first["waiting"]) == ([1], [0])
@@ -463,26 +476,26 @@ def test_strangers_that_say_that_they_are_ranks_hide_no_rank(lab: Lab) -> None:
     assert any(job["account"] == "nobody" for job in found["others"])
 
 
-def test_strangers_that_say_that_they_are_ranks_disturb_no_diagnosis(lab: Lab) -> None:
-    with loose(lab, **pretended(lab)) as every:
+def test_fake_ranks_do_not_disturb_a_diagnosis(lab: Lab) -> None:
+    with run_adversary(lab, **make_fake_ranks(lab)) as every:
         done = run("./fullmesh", "diagnose", "-i", lab.inventory, "--json")
-        assert verified(lab) == []
-    was_pretended(every)
+        assert list_errors(lab) == []
+    check_fakes_started(every)
     assert "Traceback" not in done.output
     found = json.loads(done.output[done.output.index("{") : done.output.rindex("}") + 1])
     assert [one for one in found["findings"] if one["severity"] == "error"] == []
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["found out", "named by the user"])
-def test_a_folder_of_a_foreign_account_is_not_followed(lab: Lab, named: bool) -> None:
+def test_a_textfile_folder_of_another_account_is_not_used(lab: Lab, named: bool) -> None:
     folder = f"{HOME}/nobody/text"
     words = ["-e", "monitoring_tools_node_exporter=true"]
     words += ["-e", f"monitoring_tools_textfile_dir={folder}"] if named else []
-    with loose(lab, **pretended(lab, folder)) as every:
+    with run_adversary(lab, **make_fake_ranks(lab, folder)) as every:
         done = run("ansible-playbook", "playbooks/verify.yml", "-i", lab.inventory, *words)
     assert done.code == 0
     for found in every.values():
-        assert bool(where(found, "swapped")) == named
+        assert bool(list_places(found, "swapped")) == named
     assert named or "MT-109" in done.output
 
 
@@ -494,8 +507,8 @@ def test_a_lying_node_loses_only_its_own_answer(lab: Lab, tmp_path: Path, lie: s
     inventory = shutil.copytree(Path(lab.inventory), tmp_path / "inventory", symlinks=False)
     (inventory / "host_vars").mkdir(exist_ok=True)
     (inventory / f"host_vars/{liar.name}.yml").write_text("ansible_python_interpreter: /srv/liar\n")
-    with hanging(lab):
-        found = asked(str(inventory))
+    with run_hanging_job(lab):
+        found = find_cause(str(inventory))
     assert found["ranks"] == len(lab.nodes)
     (silent,) = [one for one in found["findings"] if one["code"] == "HG-151"]
     assert silent["hosts"] == [liar.name]

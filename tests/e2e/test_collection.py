@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plays import run, told
+from plays import read_output, run
 
 from fullmesh.settings import ROOT
 
@@ -37,7 +37,7 @@ class Place:
         env = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "PYTHONPATH"))}
         paths = {"HOME": str(folder / "home"), "ANSIBLE_COLLECTIONS_PATH": str(self.installed)}
         self.env = {**env, **paths}
-        told("./fullmesh", "collection", "--to", str(folder))
+        read_output("./fullmesh", "collection", "--to", str(folder))
         (archive,) = folder.glob("fullmesh-cluster-*.tar.gz")
         install = ["ansible-galaxy", "collection", "install", "--offline", str(archive), "-p"]
         self.call(*install, str(self.installed))
@@ -77,7 +77,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     run("./fullmesh", "lab", "down", "--name", LAB)
     assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
     status: dict[str, Any] = json.loads(
-        told("./fullmesh", "lab", "status", "--json", "--name", LAB)
+        read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
     )
     inventory = (ROOT / status["inventory"]).parent
     yield Place(tmp_path_factory.mktemp("collection"), inventory)

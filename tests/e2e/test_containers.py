@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from plays import run, told
+from plays import read_output, run
 
 from fullmesh.settings import ROOT
 
@@ -56,7 +56,7 @@ class Lab:
         run("./fullmesh", "lab", "down", "--name", LAB)
         assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
         status: dict[str, Any] = json.loads(
-            told("./fullmesh", "lab", "status", "--json", "--name", LAB)
+            read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
         )
         if status["image_source"] != "lookalike":
             pytest.skip("the packages are made for look-alikes")
@@ -76,7 +76,7 @@ class Lab:
     def on(self, name: str, command: str) -> str:
         """Run a shell command on a node; what it prints."""
         enter = ("./fullmesh", "lab", "exec", "--name", LAB, name, "--", "sh", "-c")
-        return told(*enter, command, seconds=240)
+        return read_output(*enter, command, seconds=240)
 
     def together(self, command: str) -> str:
         """Run a command on both nodes at once; what both print."""

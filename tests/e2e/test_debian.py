@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from plays import Done, run, told
+from plays import Done, read_output, run
 
 from devtools.lab import lifecycle
 from devtools.lab.paths import find
@@ -24,7 +24,9 @@ BARE: dict[str, list[str]] = {}
 
 def on(node: str, command: str) -> str:
     """Run a shell command on a node; its standard output."""
-    return told("./fullmesh", "lab", "exec", "--name", LAB, node, "--", "sh", "-c", command).strip()
+    return read_output(
+        "./fullmesh", "lab", "exec", "--name", LAB, node, "--", "sh", "-c", command
+    ).strip()
 
 
 def etc(node: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from plays import Done, run, told
+from plays import Done, read_output, run
 
 from .conftest import ETC_DIGEST, site
 
@@ -24,7 +24,7 @@ class Leased:
         self.name = name
         run("./fullmesh", "lab", "down", "--name", name)
         assert run("./fullmesh", "lab", "up", "--name", name, "--dhcp", *options).code == 0
-        out = told("./fullmesh", "lab", "status", "--json", "--name", name)
+        out = read_output("./fullmesh", "lab", "status", "--json", "--name", name)
         self.status: dict[str, Any] = json.loads(out)
         self.inventory = self.status["inventory"].rsplit("/", 1)[0]
         self.nodes = self.status["nodes"]
@@ -43,7 +43,7 @@ class Leased:
     def on(self, node: dict[str, Any], command: str) -> str:
         """Run a shell command on a node, beside ssh."""
         prefix = ["./fullmesh", "lab", "exec", "--name", self.name, node["name"], "--"]
-        return told(*prefix, "sh", "-c", command, seconds=300).strip()
+        return read_output(*prefix, "sh", "-c", command, seconds=300).strip()
 
     def addresses(self, node: dict[str, Any]) -> list[str]:
         """The global addresses of the card."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plays import Done, run, told
+from plays import Done, read_output, run
 
 from devtools.lab import sources_list
 from fullmesh.settings import ROOT
@@ -131,7 +131,7 @@ SHOWN = frozenset(IDLE) | REFUSED | frozenset().union(*(one.codes for one in PLA
 
 def play(inventory: str, node: str, gpus: str, *lines: str) -> None:
     assert inventory
-    told("./fullmesh", "lab", "gpus", "--name", LAB, node, gpus, *lines)
+    read_output("./fullmesh", "lab", "gpus", "--name", LAB, node, gpus, *lines)
 
 
 @contextmanager
@@ -139,10 +139,10 @@ def everybody_gets(variable: str) -> Iterator[None]:
     """A variable of every login on the second node, as long as somebody looks."""
     node = ("./fullmesh", "lab", "exec", "--name", LAB, "ubuntu1", "--", "sh", "-c")
     if variable:
-        told(*node, f"echo {variable} >> {VARIABLES}")
+        read_output(*node, f"echo {variable} >> {VARIABLES}")
     yield
     if variable:
-        told(*node, f"sed -i '/^{variable}$/d' {VARIABLES}")
+        read_output(*node, f"sed -i '/^{variable}$/d' {VARIABLES}")
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def inventory() -> Iterator[str]:
     run("./fullmesh", "lab", "down", "--name", LAB)
     assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
     status: dict[str, Any] = json.loads(
-        told("./fullmesh", "lab", "status", "--json", "--name", LAB)
+        read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
     )
     yield status["inventory"].rsplit("/", 1)[0]
     run("./fullmesh", "lab", "down", "--name", LAB)
@@ -219,7 +219,7 @@ def bring_nvtop(work: Path) -> None:
     for words in ("update", "download nvtop"):
         subprocess.run(["/bin/sh", "-c", f"{apt} {words}"], cwd=work, check=True, timeout=180)
     (package,) = work.glob("nvtop_*.deb")
-    fields = told("dpkg-deb", "-f", str(package)).rstrip()
+    fields = read_output("dpkg-deb", "-f", str(package)).rstrip()
     digest = hashlib.sha256(package.read_bytes()).hexdigest()
     more = {"Filename": f"./{package.name}", "Size": package.stat().st_size, "SHA256": digest}
     stanza = "\n".join([fields, *(f"{name}: {value}" for name, value in more.items())])
@@ -231,7 +231,9 @@ def bring_nvtop(work: Path) -> None:
 
 
 def on_second(command: str) -> str:
-    return told("./fullmesh", "lab", "exec", "--name", LAB, "ubuntu1", "--", "sh", "-c", command)
+    return read_output(
+        "./fullmesh", "lab", "exec", "--name", LAB, "ubuntu1", "--", "sh", "-c", command
+    )
 
 
 def tools(inventory: str, playbook: str) -> Done:

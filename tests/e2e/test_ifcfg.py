@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from plays import run, told
+from plays import read_output, run
 
 from .conftest import ETC_DIGEST, site
 
@@ -52,7 +52,7 @@ class Machine:
     cluster: str
 
     def on(self, *argv: str) -> str:
-        return told("./fullmesh", "lab", "exec", "--name", LAB, NODE, "--", *argv).strip()
+        return read_output("./fullmesh", "lab", "exec", "--name", LAB, NODE, "--", *argv).strip()
 
     def sh(self, script: str, *words: str) -> str:
         return self.on("sh", "-c", script, "sh", *words)
@@ -73,7 +73,7 @@ def machine() -> Iterator[Machine]:
     run("./fullmesh", "lab", "down", "--name", LAB)
     assert run("./fullmesh", "lab", "up", "--name", LAB, "--dhcp").code == 0
     status: dict[str, Any] = json.loads(
-        told("./fullmesh", "lab", "status", "--json", "--name", LAB)
+        read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
     )
     node = next(one for one in status["nodes"] if one["name"] == NODE)
     built = run(sys.executable, "-m", "devtools.lab.ifcfg", "--name", LAB, NODE, seconds=1800)

@@ -22,7 +22,7 @@ from itertools import product
 
 import power
 import pytest
-from plays import Done, run, told
+from plays import Done, read_output, run
 
 from devtools.lab.paths import find
 from devtools.lab.podman import Podman
@@ -134,7 +134,7 @@ def command(*more: str) -> list[str]:
 
 
 def on_node(node: str, script: str) -> str:
-    return told("./fullmesh", "lab", "exec", "--name", LAB, node, "--", "sh", "-ec", script)
+    return read_output("./fullmesh", "lab", "exec", "--name", LAB, node, "--", "sh", "-ec", script)
 
 
 @pytest.fixture(scope="module")

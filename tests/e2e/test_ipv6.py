@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from plays import run, told
+from plays import read_output, run
 
 from fullmesh.settings import ROOT
 
@@ -43,7 +43,9 @@ time.sleep(60)
 
 
 def status() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(told("./fullmesh", "lab", "status", "--json", "--name", LAB))
+    found: dict[str, Any] = json.loads(
+        read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
+    )
     return found
 
 
@@ -69,7 +71,7 @@ def test_ipv6_from_bare_nodes_to_a_verified_collective(inventory: str) -> None:
 
 def test_a_diagnosis_of_the_healthy_cluster_is_silent(inventory: str) -> None:
     command = ("./fullmesh", "diagnose", "-i", inventory, "--json", "--", *MORE[:2])
-    said = json.loads(told(*command, seconds=300))
+    said = json.loads(read_output(*command, seconds=300))
     assert said["findings"] == []
     assert (said["plan"]["family"], len(said["links"])) == ("ipv6", 2)
     assert {link["verdict"] for link in said["links"]} == {"open"}
@@ -96,7 +98,7 @@ def test_each_peer_and_stranger_reaches_the_expected_ports(inventory: str) -> No
     assert listener.stdout is not None
     assert listener.stdout.readline().strip() == "listening"
     seen = {
-        who: json.loads(told(*lab_exec(who, "python3", "-c", SCAN, address, *wanted)))
+        who: json.loads(read_output(*lab_exec(who, "python3", "-c", SCAN, address, *wanted)))
         for who in (peer, outsider)
     }
     listener.kill()

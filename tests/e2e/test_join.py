@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from plays import Done, run, told
+from plays import Done, read_output, run
 
 from devtools.lab import lifecycle
 from devtools.lab.paths import find
@@ -58,7 +58,7 @@ class Lab:
     def on(self, name: str, command: str) -> str:
         """Run a shell command on a node."""
         words = ["./fullmesh", "lab", "exec", "--name", LAB, name, "--", "sh", "-c", command]
-        return told(*words, seconds=240)
+        return read_output(*words, seconds=240)
 
     def etc(self, name: str) -> dict[str, str]:
         """The files below /etc of a node."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from plays import run, told
+from plays import read_output, run
 
 from .conftest import ETC_DIGEST, green, site
 
@@ -114,7 +114,7 @@ class Lab:
         run("./fullmesh", "lab", "down", "--name", LAB)
         assert run("./fullmesh", "lab", "up", "--name", LAB, "--dhcp").code == 0
         status: dict[str, Any] = json.loads(
-            told("./fullmesh", "lab", "status", "--json", "--name", LAB)
+            read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
         )
         self.inventory = status["inventory"].rsplit("/", 1)[0]
         self.cards = {one["name"]: one["management_address"] for one in status["nodes"]}
@@ -126,7 +126,7 @@ class Lab:
     def on(self, name: str, script: str) -> str:
         """Run a shell script on a node."""
         words = ["./fullmesh", "lab", "exec", "--name", LAB, name, "--"]
-        return told(*words, "sh", "-c", script, seconds=300).strip()
+        return read_output(*words, "sh", "-c", script, seconds=300).strip()
 
     def make(self) -> None:
         """Let the neighbours move in."""

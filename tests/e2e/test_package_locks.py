@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from plays import CAPTURED, run, told
+from plays import CAPTURED, read_output, run
 
 from .conftest import site
 
@@ -48,14 +48,14 @@ class Lab:
         run("./fullmesh", "lab", "down", "--name", LAB)
         assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
         words = ("./fullmesh", "lab", "status", "--json", "--name", LAB)
-        status: dict[str, Any] = json.loads(told(*words))
+        status: dict[str, Any] = json.loads(read_output(*words))
         self.inventory = status["inventory"].rsplit("/", 1)[0]
         self.families = {one["name"]: one["family"] for one in status["nodes"]}
 
     def on(self, name: str, script: str) -> str:
         """Run a shell script on a node."""
         words = ["./fullmesh", "lab", "exec", "--name", LAB, name, "--"]
-        return told(*words, "sh", "-c", script, seconds=300).strip()
+        return read_output(*words, "sh", "-c", script, seconds=300).strip()
 
     def go_on(self) -> None:
         """Let them go on."""

@@ -1,9 +1,11 @@
-"""What the pages say to type is typed: in a copy of the checkout, on two bare lab nodes, in the order of each page.
+"""Type the commands of the pages in a copy of the checkout, on two bare lab nodes, in each page's order.
 
-A reader's own words (which inventory, which nodes) stand in ``page_commands.SAID``, what can't be run here in
-``NOT_RUN`` with its reason, another end than 0 in ``ENDS``; every other command has to be run and to end well. Pages
-that tell a way from bare machines and back are run whole. Of the others, each on nodes that are configured, a command
-that ran before, word for word, is not run again.
+``page_commands.SAID`` has a reader's own words (the inventory, the nodes), ``NOT_RUN`` the commands
+that can't run here with the reasons, and ``ENDS`` the exit codes other than 0. Every other command
+must run and succeed.
+
+Pages that lead from bare machines to a cluster and back run whole. The other pages run on
+configured nodes. There, a command that already ran word for word is not repeated.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from page_commands import ENDS, NOT_RUN, Shown, as_run, to_run
+from page_commands import ENDS, NOT_RUN, Shown, fill_in_words, map_runnable_commands
 from plays import run
 
 from devtools.lab.paths import find
@@ -27,13 +29,13 @@ from fullmesh.settings import ROOT
 LAB = "e2e-pages"
 SECONDS = 900
 NODES = {"el1": ("box1", "gpu1"), "ubuntu1": ("box2", "gpu2")}
-# From bare machines and back, each whole.
+# Pages that lead from bare machines to a cluster and back.
 WAYS = ("README.md", "docs/tutorials/first-hour.md", "docs/tutorials/two-machines.md")
-# One gives a node back, one takes the lab away.
+# One of these pages restores a node, the other deletes the lab.
 LAST = ("docs/operate.md", "docs/development/lab.md")
-TO_RUN = to_run()
+TO_RUN = map_runnable_commands()
 ORDER = (*WAYS, *(page for page in TO_RUN if page not in {*WAYS, *LAST}), *LAST)
-# The machines as the pages take them: an account that may use sudo, addresses that the next boot forgets, a script.
+# The machines that the pages assume: an account that may use sudo, temporary addresses, a script.
 READY = """
 set -e
 id admin >/dev/null 2>&1 || useradd --create-home --shell /bin/bash admin
@@ -50,16 +52,17 @@ cp /srv/jobs/train.py /home/admin/train.py
 
 
 class Reader:
-    """Somebody with a checkout and two machines who types what the pages say."""
+    """A reader with a checkout and two machines who types the commands of the pages."""
 
     def __init__(self, folder: Path) -> None:
         self.tree = folder / "fullmesh"
         self.config = folder / "ssh_config"
         self.labs = find().lab(LAB)
-        self.ran: set[str] = set()  # as they were typed
+        self.ran: set[str] = set()  # as typed
         self.shown: set[str] = set()  # as the pages show them
         self.configured = False
-        # what it brings is for user and inventory alike: nothing here knows the nodes' names but ssh
+        # user and inventory get the same ssh configuration, the only one that knows the nodes'
+        # names
         self.ssh = f"-F {self.config}"
         self.env = {
             **{k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")},
@@ -70,7 +73,7 @@ class Reader:
         self.checkout()
 
     def checkout(self) -> None:
-        """The tree as it is, with logs and records by the names that pages give them."""
+        """Copy the tree, with logs and records under the names that pages use."""
         listed = subprocess.run(
             ["git", "ls-files", "-coz", "--exclude-standard"],
             cwd=ROOT,
@@ -96,7 +99,7 @@ class Reader:
                 shutil.copy(records / f"groups_crossed_{rank}", place)
 
     def type(self, command: str) -> subprocess.CompletedProcess[str]:
-        """Type a command; what it prints stands in the test's log."""
+        """Type a command, and print its output into the test's log."""
         started = time.monotonic()
         done = subprocess.run(
             ["bash", "-c", command],
@@ -116,12 +119,12 @@ class Reader:
         return done
 
     def well(self, command: str) -> None:
-        """Type what belongs to no page."""
+        """Type a command that belongs to no page. It must succeed."""
         done = self.type(command)
         assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}"
 
     def machines(self) -> None:
-        """Bring the lab up where it is not, and make its nodes what the pages take for granted."""
+        """Start the lab if it is down, and bring its nodes into the state that the pages assume."""
         self.well(f"./fullmesh lab up --name {LAB}")
         made = yaml.safe_load((self.labs / "inventory/hosts.yml").read_text())
         hosts = made["all"]["children"]["torch_nodes"]["hosts"]
@@ -143,12 +146,13 @@ class Reader:
         self.network = f"{network}.0/24"
 
     def words(self, command: str) -> str:
-        """The command with this lab's own names."""
+        """Return the command with this lab's own names."""
         runs = sorted((self.tree / "runs").glob("2*/result.json"))
         earlier = str(runs[0].parent.relative_to(self.tree)) if runs else "runs/none"
         own = {"LAB-INVENTORY": f"{self.labs}/inventory", "LAB": LAB, "NETWORK": self.network}
         if "NODE-" in command:
-            # the pages name the two machines in their own ways, and the last inventory that one of them wrote is there
+            # pages use different names for the two machines, and the last inventory that a page
+            # wrote is there
             mine = yaml.safe_load((self.tree / "inventory/mine/hosts.yml").read_text())
             names = list(mine["torch_nodes"]["hosts"])
             own |= {"NODE-ONE": names[0], "NODE-TWO": names[1]}
@@ -157,29 +161,29 @@ class Reader:
         return command
 
     def before(self, command: str) -> None:
-        """What a page takes for granted where it shows this."""
+        """Prepare the state that a page assumes before this command."""
         if self.writes(command):
-            # it never writes over an inventory
+            # it never overwrites an inventory
             shutil.rmtree(self.tree / self.out(command), ignore_errors=True)
         if command.startswith("./fullmesh lab gpus"):
             self.machines()
 
     @staticmethod
     def out(command: str) -> str:
-        """The inventory that a call of init writes."""
+        """Return the inventory that a call of init writes."""
         return "inventory/rack" if "inventory/rack" in command else "inventory/mine"
 
     @staticmethod
     def writes(command: str) -> bool:
-        """Whether it is a call of init that writes an inventory."""
+        """Return whether a call of init writes an inventory."""
         return command.startswith("./fullmesh init ") and "--help" not in command
 
     def after(self, command: str) -> None:
-        """What the site needs beside what init writes; whether the nodes are configured now."""
+        """Add settings that the site needs to the inventory of init. Return whether the nodes are configured now."""
         if self.writes(command) and (self.tree / self.out(command)).is_dir():
             settings = self.tree / self.out(command) / "group_vars/torch_nodes"
             shutil.copytree(self.tree / "inventory/lab/group_vars/all", settings)
-            # the lab tells its families by names that these nodes do not have here
+            # the lab names its families in a way that these nodes do not
             for path in settings.glob("*.yml"):
                 there = path.read_text().replace("is match('el')", f"in {['el1', *NODES['el1']]}")
                 path.write_text(there)
@@ -191,8 +195,8 @@ class Reader:
             self.configured = False
 
     def follow(self, one: Shown, *, again: bool) -> str:
-        """Type a command of a page; what is wrong with its end, or nothing."""
-        command = as_run(one.command)
+        """Type a command of a page. Return the difference from its expected end, or an empty string."""
+        command = fill_in_words(one.command)
         self.shown.add(one.command)
         if command in self.ran and not again:
             return ""
@@ -209,7 +213,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """A copy of the checkout and a lab of its own."""
+    """Make a copy of the checkout and a lab of its own."""
     run("./fullmesh", "lab", "down", "--name", LAB)
     made = Reader(tmp_path_factory.mktemp("pages"))
     made.machines()
@@ -222,14 +226,14 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 def test_page_commands_end_as_the_page_says(reader: Reader, page: str) -> None:
     way = page in WAYS
     commands = [one for one in TO_RUN[page] if one.command not in NOT_RUN]
-    new = [one for one in commands if way or as_run(one.command) not in reader.ran]
+    new = [one for one in commands if way or fill_in_words(one.command) not in reader.ran]
     if not way and not reader.configured and any("--help" not in one.command for one in new):
         reader.machines()
         reader.well("./fullmesh apply -i inventory/mine")
         reader.configured = True
     if way:
         reader.machines()
-    # each of them, so that one run shows all that is wrong with a page
+    # run all of them, so that one test shows every fault of a page
     wrong = [said for one in commands if (said := reader.follow(one, again=way))]
     assert wrong == []
 

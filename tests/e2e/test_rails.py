@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from plays import run, told
+from plays import read_output, run
 
 from devtools.lab.paths import find
 from devtools.lab.podman import Podman
@@ -40,11 +40,13 @@ ip -4 rule show; ip -4 route show table all | grep -E 'eth2|eth3' | sed -E 's/ m
 
 
 def on(node: str, script: str) -> str:
-    return told("./fullmesh", "lab", "exec", "--name", LAB, node, "--", "sh", "-c", script).strip()
+    return read_output(
+        "./fullmesh", "lab", "exec", "--name", LAB, node, "--", "sh", "-c", script
+    ).strip()
 
 
 def pid(node: str) -> str:
-    status = json.loads(told("./fullmesh", "lab", "status", "--json", "--name", LAB))
+    status = json.loads(read_output("./fullmesh", "lab", "status", "--json", "--name", LAB))
     (container,) = [one["container"] for one in status["nodes"] if one["name"] == node]
     return Podman(find()).must("inspect", "--format", "{{.State.Pid}}", container).strip()
 

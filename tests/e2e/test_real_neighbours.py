@@ -1,12 +1,14 @@
-"""Nodes on which others really are at work: podman, fail2ban, keepalived, bird and NFS outlive all that we do.
+"""Configure nodes on which other programs work: podman, fail2ban, keepalived, bird and NFS keep working.
 
-Real, from packages: podman 4 with netavark and aardvark-dns, its containers' network, published port and name server;
-fail2ban with a ban; keepalived on both nodes, which agree by VRRP who has the address; bird with a route; an NFS server
-(nfs-ganesha, which needs no module of the kernel) and NFS 4 calls of a program (libnfs), since a container of the lab
-can neither load nfsd nor mount. Everything that is asked for is asked for by a new connection from the other node.
+Real, from packages: podman 4 with netavark and aardvark-dns (network, published port, name server
+of containers); fail2ban with a ban; keepalived on both nodes, which agree by VRRP on the owner of
+the address; bird with a route; an NFS server (nfs-ganesha, which needs no kernel module) and NFS 4
+calls of a program (libnfs), because a container can neither load nfsd nor mount. Each check uses a
+new connection from the other node.
 
-Not real: the distributions (docs/development/lab.md), the kernel's NFS server and client, and objects that
-tests/e2e/test_neighbours.py makes by hand. Nodes get the packages within a minute, made before that in half of one.
+Not real: the distributions (docs/development/lab.md), the kernel's NFS server and client, and the
+objects that tests/e2e/test_neighbours.py makes by hand. Making the packages takes half a minute,
+installing them a minute.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any
 
 import power
 import pytest
-from plays import run, told
+from plays import read_output, run
 
 from devtools.lab.paths import find
 from devtools.lab.podman import Podman
@@ -31,7 +33,7 @@ PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_existing_serv
 SETTLE_SECONDS = 90
 BANNED = "203.0.113.7"
 ROUTE = "198.51.100.0/24"
-# An EL node has a firewalld that its user has opened for what he serves; an Ubuntu node has none.
+# The EL node has a firewalld that its user opened for the services. The Ubuntu node has none.
 FIREWALL = """
 systemctl enable -q --now firewalld
 firewall-cmd -q --state
@@ -39,9 +41,9 @@ firewall-cmd -q --permanent --add-port=2049/tcp
 firewall-cmd -q --permanent --add-protocol=vrrp
 firewall-cmd -q --reload
 """
-# Podman in a container: overlayfs has no place on the node's own one, so its storage copies (vfs); a cgroup of its own
-# would come with a filter for devices, for which crun raises its memlock limit, which a lab's root may not. All else
-# is as ever. The address is fixed so that rules can be compared over a reboot.
+# Podman in a container: overlayfs cannot be nested, so its storage copies (vfs). A cgroup of its
+# own would need a device filter, for which crun raises its memlock limit, and a lab's root may not
+# do that. The address is fixed so that rules can be compared after a reboot.
 PODMAN = """
 set -eu
 mkdir -p /etc/containers /root/image/bin /root/image/www
@@ -97,7 +99,7 @@ protocol static {{ ipv4; route {route} via {gateway}; }}
 END
 systemctl enable -q bird && systemctl restart bird
 """
-# Its files lie in memory, since a node's overlayfs has no handles for them.
+# Its files are in memory, because a node's overlayfs has no file handles.
 NFS = """
 printf 'd /run/export\\nf /run/export/who 0644 - - - {name}\\n' > /etc/tmpfiles.d/export.conf
 systemd-tmpfiles --create /etc/tmpfiles.d/export.conf
@@ -111,7 +113,8 @@ EXPORT {{
 END
 systemctl enable -q nfs-ganesha && systemctl restart nfs-ganesha
 """
-# As the distributions' packages have it: EL's fail2ban asks firewalld, others write iptables' or nftables' rules.
+# As in the distributions' packages: EL's fail2ban uses firewalld, others write iptables' or
+# nftables' rules.
 ACTIONS = {
     "el": {"sshd": "firewallcmd-rich-rules"},
     "ubuntu": {"sshd": "iptables-multiport", "sshd-too": "nftables-multiport"},
@@ -132,30 +135,32 @@ rm -f /etc/fail2ban/jail.d/defaults-debian.conf
 systemctl enable -q fail2ban && systemctl restart fail2ban
 for _ in $(seq 50); do fail2ban-client ping > /dev/null 2>&1 && break; sleep 0.2; done
 """
-# What the kernel and firewalld have of them, in order; a container has another number after each start.
+# Their rules in the kernel and in firewalld, in order. A container gets another number at each
+# start.
 LOOK = """
 iptables-save | grep -e '^[-*]' | sed 's/ id: [0-9a-f]*//'
 nft -s list table inet f2b-table 2> /dev/null | grep -v '^table' || true
 ip route show proto bird
 if firewall-cmd -q --state 2> /dev/null; then firewall-cmd --zone=public --list-rich-rules; fi
 """
-# From inside the container: the node's name server, and the way out.
+# From inside the container: the node's name server and an outside address.
 OUT = """
 podman exec web /bin/busybox nslookup web 10.89.7.1 2> /dev/null | grep -o '10[.]89[.]7[.]10$'
 printf 'GET / HTTP/1.0\\r\\n\\r\\n' | podman exec -i web /bin/busybox nc -w 3 {peer} 8080 2> /dev/null | tail -n 1
 """
-# The owners' own ways to write their rules again, where somebody reloads firewalld and they do not hear of it.
+# The owners' own commands to restore their rules after a manual reload of firewalld, which they do
+# not notice.
 OWNERS = "podman network reload --all > /dev/null 2>&1 && systemctl restart fail2ban"
 
 
 class Lab:
-    """A lab of its own, with real neighbours."""
+    """A lab of its own, with real neighbors."""
 
     def __init__(self) -> None:
         run("./fullmesh", "lab", "down", "--name", LAB)
         assert run("./fullmesh", "lab", "up", "--name", LAB, "--dhcp").code == 0
         status: dict[str, Any] = json.loads(
-            told("./fullmesh", "lab", "status", "--json", "--name", LAB)
+            read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
         )
         if status["image_source"] != "lookalike":
             pytest.skip("the packages are made for look-alikes")
@@ -172,14 +177,14 @@ class Lab:
         self.podman.prepare()
 
     def on(self, name: str, script: str, stdin: str | None = None) -> str:
-        """Run a shell script on a node; its standard output."""
+        """Run a shell script on a node. Return its standard output."""
         words = ("exec", "-i", self.containers[name], "sh", "-c", script)
         done = self.podman.run(*words, stdin=stdin, timeout=300)
         assert done.returncode == 0, f"{name}: {script}: {done.stderr or done.stdout}"
         return done.stdout.strip()
 
     def asked(self, name: str, script: str) -> str:
-        """What a script says on a node, whether it can or not."""
+        """Return the output of a script on a node, whether it fails or not."""
         done = self.podman.run("exec", self.containers[name], "sh", "-c", script, timeout=60)
         return done.stdout.strip()
 
@@ -187,7 +192,7 @@ class Lab:
         return next(one for one in self.names if one != name)
 
     def make(self) -> None:
-        """Let the neighbours move in."""
+        """Install and start the neighbors."""
         packages = run(sys.executable, "-m", "devtools.lab.neighbours", "--name", LAB, seconds=1800)
         assert packages.code == 0, packages.output
         for number, name in enumerate(self.names, 1):
@@ -206,11 +211,11 @@ class Lab:
             self.on(name, NFS.format(name=name))
 
     def view(self) -> dict[str, list[str]]:
-        """What the neighbours have in the kernels and in firewalld."""
+        """Return the neighbors' rules in the kernels and in firewalld."""
         return {name: self.on(name, LOOK).splitlines() for name in self.names}
 
     def works(self, addresses: dict[str, str]) -> dict[str, str]:
-        """What each node gets of the other one, and from whom: all of it by new connections."""
+        """Return the answers that each node gets from the other one, over new connections."""
         found = {}
         for name in self.names:
             peer = addresses[self.other(name)]
@@ -226,7 +231,7 @@ class Lab:
         return found
 
     def wanted(self) -> dict[str, str]:
-        """What works."""
+        """Return the expected answers."""
         found = {}
         for name in self.names:
             peer = self.other(name)
@@ -236,7 +241,7 @@ class Lab:
         return found
 
     def same(self, before: dict[str, list[str]], addresses: dict[str, str], when: str) -> None:
-        """Everybody works, and has what he had, in order and once; services may take a moment to come up."""
+        """Check that all programs work, with the same rules in the same order. Services may take a moment to start."""
         end = time.monotonic() + SETTLE_SECONDS
         while True:
             works, view = self.works(addresses), self.view()
@@ -248,7 +253,7 @@ class Lab:
         assert view == before, when
 
     def reload(self) -> None:
-        """Somebody reloads firewalld by hand; who does not hear of it is told by its user."""
+        """Reload firewalld by hand, and run the owners' commands for programs that do not notice."""
         for name in self.names:
             if self.asked(name, "firewall-cmd --state 2> /dev/null") == "running":
                 self.on(name, "firewall-cmd -q --reload")
@@ -278,7 +283,7 @@ def test_real_neighbours_live_on(lab: Lab) -> None:
         assert len(rules) == len(set(rules))
     lab.same(before, lab.leases, f"before, at first {lab_works}")
 
-    # without us: a reload by hand drops iptables' rules, and their owners bring them back
+    # without Fullmesh: a manual reload drops iptables' rules, and their owners restore them
     el = lab.names[0]
     lab.on(el, "firewall-cmd -q --reload")
     assert not any("NETAVARK" in line for line in lab.view()[el])

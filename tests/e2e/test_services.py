@@ -1,8 +1,10 @@
-"""Services beside torch's jobs, with the firewall on: ports follow the plan; real Ray, JAX, Accelerate, DeepSpeed.
+"""Run Ray, JAX, Accelerate and DeepSpeed with the firewall on.
 
-They come from a lock with hashes (locks/services.txt), put together once on this machine for both nodes; DeepSpeed, of
-which there is a source package only, is built there. No node asks anybody outside. Whether anything left by another
-network than the cluster's is counted on the nodes.
+The plan decides their ports.
+
+The packages come from a lock with hashes (locks/services.txt), downloaded once on this machine for
+both nodes. DeepSpeed, which has a source package only, is built here. No node connects to another
+host. The nodes count packets that leave by a network other than the cluster's.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
-from plays import Done, run, told
+from plays import Done, read_output, run
 
 from devtools.lab import lifecycle
 from devtools.lab.paths import find
@@ -41,20 +43,22 @@ SERVICES: list[Any] = [
     {"name": "panel", "ports": {"web": 8443}, "reach": "controllers"},
 ]
 ACCELERATE = "FULLMESH_ACCELERATE=/opt/ray/bin/accelerate /opt/fullmesh/bin/fullmesh-accelerate"
-# Of its own tests the one of all collectives; test_script.py wants a folder that all ranks share.
+# Of Accelerate's own tests, the one of all collectives. test_script.py needs a folder that all
+# ranks share.
 OWN_TEST = f"{PLACE}/accelerate/test_utils/scripts/test_ops.py"
-# Its own launcher on every node, with the plan's hostfile; it would give the script a --local_rank else.
+# Its own launcher on every node, with the plan's hostfile. Without --no_local_rank it passes
+# --local_rank to the script.
 OWN_DEEPSPEED = (
     "set -a; . /etc/fullmesh/env; set +a; /opt/ray/bin/deepspeed --hostfile /etc/fullmesh/hostfile --no_ssh"
     " --no_local_rank --node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port $MASTER_PORT"
 )
 DEEPSPEED = f"PYTHONPATH={PLACE} /opt/fullmesh/bin/fullmesh-torchrun"
-# From one node, over the cluster's own ssh key; the account is role node_ssh's.
+# From one node, with the cluster's ssh key, as the account of the role node_ssh.
 FROM_ONE = (
     "cd /srv; runuser -u fullmesh -- env FULLMESH_DEEPSPEED=/opt/ray/bin/deepspeed NCCL_DEBUG=TRACE"
     " /opt/fullmesh/bin/fullmesh-deepspeed"
 )
-# Programs that pip makes: name -> where main is.
+# Programs that pip makes: name -> the module with main().
 PROGRAMS = {
     "ray": "ray.scripts.scripts",
     "accelerate": "accelerate.commands.accelerate_cli",
@@ -63,7 +67,8 @@ PROGRAMS = {
 RAY = "FULLMESH_RAY=/opt/ray/bin/ray /opt/fullmesh/bin/fullmesh-ray"
 JAX = "FULLMESH_PYTHON=/opt/ray/bin/python /opt/fullmesh/bin/fullmesh-jax"
 SMALL = "--num-cpus=2 --object-store-memory=80000000"
-# open, refused (nobody listens, and the packet came), or shut: silence, or an ICMP answer of a firewall's
+# open, refused (the packet arrived, but no process listens) or shut (silence, or an ICMP answer of
+# a firewall)
 KNOCK = """
 import socket, sys
 address, *ports = sys.argv[1:]
@@ -82,7 +87,8 @@ import socket, sys, time
 kept = [socket.create_server(("0.0.0.0", int(port))) for port in sys.argv[1:]]
 time.sleep(1800)
 """
-# UDP answers only where somebody listens, so the server is on the port within and the one behind.
+# UDP answers only if a process listens, so the server uses the service's port and the port after
+# it.
 ECHO = """
 import select, socket
 kept = []
@@ -133,12 +139,12 @@ class Lab:
         (self.inventory / "hosts.yml").write_text(yaml.safe_dump(self.made))
 
     def site(self, *more: str) -> Done:
-        """The user's own command."""
+        """Run ``./fullmesh site``, as a user does."""
         return site(*more, inventory=str(self.inventory))
 
     def on(self, name: str, command: str, seconds: float = 240) -> str:
-        """Run a shell command on a node; what it prints."""
-        return told(
+        """Run a shell command on a node. Return its output."""
+        return read_output(
             "./fullmesh",
             "lab",
             "exec",
@@ -153,26 +159,26 @@ class Lab:
         )
 
     def address(self, name: str) -> str:
-        """Where a node lies in the cluster's network."""
+        """Return the cluster address of a node."""
         return self.hosts[name]["fullmesh_address"].partition("/")[0]
 
     def knock(self, name: str, target: str, *ports: int) -> dict[int, str]:
-        """What a node reaches on another."""
+        """Return the state of another node's ports, seen from a node."""
         words = " ".join(map(str, ports))
         said = self.on(name, f"python3 -c '{KNOCK}' {self.address(target)} {words}")
         return {int(line.split()[0]): line.split()[1] for line in said.splitlines()}
 
     def outside(self, target: str, *ports: int) -> dict[int, str]:
-        """What the controller reaches on a node, which is no peer, by the address that it uses."""
+        """Return the state of a node's ports, seen from the controller, which is no peer."""
         words = [sys.executable, "-c", KNOCK, self.hosts[target]["ansible_host"], *map(str, ports)]
-        said = told(*words)
+        said = read_output(*words)
         return {int(line.split()[0]): line.split()[1] for line in said.splitlines()}
 
     def bring(self) -> None:
-        """Put Ray, JAX, Accelerate and DeepSpeed onto both nodes, beside torch."""
+        """Install Ray, JAX, Accelerate and DeepSpeed on both nodes, next to torch."""
         if not (TREE / "ray").is_dir():
             words = ["uv", "pip", "install", "-q", "--require-hashes", "--no-deps", "--target"]
-            # what DeepSpeed is built with is the lock's, too
+            # the build requirements of DeepSpeed come from the lock, too
             more = ["--build-constraints", LOCK, "--python-version", "3.11", "-r", LOCK]
             assert run(*words, str(TREE), *more).code == 0
         examples = "-C examples ray_gloo.py jax_psum.py accelerate_train.py deepspeed_train.py"
@@ -193,7 +199,7 @@ class Lab:
             self.on(name, f"echo {path} > {PLACE}/torch.pth\n{programs}")
 
     def pdsh(self, name: str) -> None:
-        """Put pdsh onto a node; the lab's mirrors have none."""
+        """Install pdsh on a node. The lab's mirrors do not have it."""
         debs = self.inventory / "debs"
         debs.mkdir(exist_ok=True)
         fetch = "apt-get -q update && apt-get -q download pdsh libgenders0"
@@ -203,19 +209,19 @@ class Lab:
             subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=300)
 
     def count(self) -> None:
-        """Count from now on what leaves by another network."""
+        """Start to count the packets that leave by another network."""
         for name in self.names:
             self.on(name, COUNT)
 
     def left(self) -> list[str]:
-        """What was counted on each node."""
+        """Return the number of counted packets of each node."""
         found = [self.on(name, "nft list counter inet beside left") for name in self.names]
         for name in self.names:
             self.on(name, "nft delete table inet beside")
         return [line.strip() for said in found for line in said.splitlines() if "packets" in line]
 
     def explained(self, log: str) -> set[str]:
-        """The codes that explain-log finds in what a node said."""
+        """Return the codes that explain-log finds in a node's output."""
         path = self.inventory / "said.log"
         path.write_text(log)
         done = run("./fullmesh", "explain-log", "--json", str(path))
@@ -223,7 +229,7 @@ class Lab:
         return {one["code"] for one in [*said["findings"], *said["harmless"]]}
 
     def together(self, commands: dict[str, str]) -> dict[str, str]:
-        """Run a command on each node at once."""
+        """Run a command on each node at the same time."""
         with ThreadPoolExecutor() as pool:
             said = {name: pool.submit(self.on, name, one) for name, one in commands.items()}
             return {name: one.result() for name, one in said.items()}
@@ -244,7 +250,7 @@ def test_ports_are_open_to_allowed_clients_only(lab: Lab) -> None:
     for name in lab.names:
         ports = "6379 6700 10002 13999 8000 8443 7777"
         lab.on(name, f"systemd-run -q --unit=served python3 -c '{LISTEN}' {ports}; sleep 2")
-    # gcs lives on the master's node, a range everywhere; 14000 is the first port behind it
+    # Only the master's node has gcs, and each node has a range. 14000 is the first port after it.
     assert lab.knock(ubuntu, el, 6379, 6700, 10002, 13999, 12000, 14000) == {
         6379: "open",
         6700: "open",
@@ -272,7 +278,7 @@ def test_ports_are_open_to_allowed_clients_only(lab: Lab) -> None:
     called = lab.on(ubuntu, f"python3 -c '{CALL}' {lab.address(el)} 9000 9010 9011")
     assert called.split() == ["9000", "True", "9010", "True", "9011", "silent"]
     lab.on(el, "systemctl stop echo")
-    # the probe asks what listens there by now itself, and finds nothing wrong
+    # the probe queries the listeners itself and finds nothing wrong
     verified = run("./fullmesh", "verify", "-i", str(lab.inventory))
     assert verified.code == 0, verified.output[-3000:]
     [links] = [one for one in latest()["rungs"] if one["id"] == "L2"]
@@ -298,7 +304,7 @@ def test_a_second_run_is_unchanged_and_restores_a_lost_port(lab: Lab) -> None:
 def test_ray_and_jax_run_on_two_nodes_over_the_cluster_network(lab: Lab) -> None:
     el, ubuntu = lab.names
     lab.count()
-    # The worker is there first: it waits and joins a head that comes later.
+    # The worker starts first. It waits and joins a head that starts later.
     started = lab.together(
         {ubuntu: f"{RAY} start {SMALL} 2>&1", el: f"sleep 15; {RAY} start {SMALL} 2>&1"}
     )
@@ -306,11 +312,11 @@ def test_ray_and_jax_run_on_two_nodes_over_the_cluster_network(lab: Lab) -> None
     assert "2 nodes, sums and objects as expected" in lab.on(
         el, "/opt/ray/bin/python /root/ray_gloo.py"
     )
-    # and again from the other node, on a port of the same store
+    # the same from the other node, on a port of the same store
     assert "2 nodes, sums and objects as expected" in lab.on(
         ubuntu, "/opt/ray/bin/python /root/ray_gloo.py"
     )
-    # The head ends and comes again: who had joined the old one starts anew, and both are a cluster again.
+    # Restart the head. Nodes that joined the old head restart, and both form a cluster again.
     lab.on(el, f"{RAY} stop 2>&1; {RAY} start {SMALL} 2>&1")
     lab.on(ubuntu, f"{RAY} stop 2>&1; {RAY} start {SMALL} 2>&1")
     assert "2 nodes, sums and objects as expected" in lab.on(
@@ -319,7 +325,7 @@ def test_ray_and_jax_run_on_two_nodes_over_the_cluster_network(lab: Lab) -> None
     taken = lab.on(el, f"{RAY} start {SMALL} 2>&1 || true")
     assert "[LA-119]" in taken
     assert lab.left() == ["packets 0 bytes 0"] * 2
-    # the probe asks Ray itself
+    # the probe queries Ray itself
     verified = run("./fullmesh", "verify", "-i", str(lab.inventory))
     assert verified.code == 0, verified.output[-3000:]
     lab.together(dict.fromkeys(lab.names, f"{RAY} stop 2>&1"))
@@ -369,7 +375,7 @@ def test_deepspeed_trains_alone_and_over_the_cluster_network(lab: Lab, start: st
 
 
 def test_deepspeed_starts_all_nodes_from_one_over_pdsh(lab: Lab) -> None:
-    """Debian's pdsh, on the node that starts alone; an argument and a setting arrive as they were typed."""
+    """Use Debian's pdsh. The other node gets an argument and a variable as they were typed."""
     el, ubuntu = lab.names
     lab.pdsh(el)
     probe = (
@@ -396,7 +402,8 @@ SHUT = (
     "nft add rule inet fault input iifname eth1 tcp dport {} drop"
 )
 OPEN = "nft delete table inet fault"
-# Debian's own line, on every node: each rank announces an address at which its peers meet themselves.
+# Debian's own line on every node: each rank announces an address at which its peers reach
+# themselves.
 TO_ITSELF = (
     'cp /etc/hosts /run/hosts; sed "/$(hostname)/d" /run/hosts > /etc/hosts;'
     ' echo "127.0.1.1 $(hostname)" >> /etc/hosts'
@@ -406,9 +413,9 @@ NEWER = f"mv {PLACE}/ray/_version.py.kept {PLACE}/ray/_version.py"
 
 
 def test_ray_failures_are_named_from_its_messages(lab: Lab) -> None:
-    """A shut port, a second head, another version, the card that is not the cluster's, too little /dev/shm."""
+    """Provoke a blocked port, a second head, another version, the wrong interface, a small /dev/shm."""
     el, ubuntu = lab.names
-    other_card = lab.hosts[ubuntu]["ansible_host"]
+    other_interface = lab.hosts[ubuntu]["ansible_host"]
     plain = "RAY_USAGE_STATS_ENABLED=0 /opt/ray/bin/ray start"
     join = f"{plain} --address={lab.address(el)}:6379"
     own = f"--node-ip-address={lab.address(ubuntu)}"
@@ -421,19 +428,19 @@ def test_ray_failures_are_named_from_its_messages(lab: Lab) -> None:
     lab.on(ubuntu, NEWER)
     assert lab.explained(said) == {"LG-604"}
 
-    # a container's /dev/shm: 62 MB, of which Ray would like a third of the memory
+    # a container's /dev/shm has 62 MB, and Ray wants a third of the memory
     said = lab.on(ubuntu, f"{RAY} start --num-cpus=2 2>&1; {RAY} stop 2>&1")
     assert lab.explained(said) == {"LG-960"}
 
-    # It joins, since nothing keeps it from the head; the head finds nobody at the address that it gave.
-    lab.on(ubuntu, f"{join} --node-ip-address={other_card} {SMALL} 2>&1")
-    log = "/tmp/ray/session_latest/logs/gcs_server.out"  # noqa: S108 (Ray puts it there)
+    # It joins, because it can reach the head. The head cannot reach the address that it announced.
+    lab.on(ubuntu, f"{join} --node-ip-address={other_interface} {SMALL} 2>&1")
+    log = "/tmp/ray/session_latest/logs/gcs_server.out"  # noqa: S108 (Ray's own folder)
     lab.on(el, f"for _ in $(seq 60); do grep -q 'marked dead' {log} && break; sleep 1; done")
     assert "LG-681" in lab.explained(lab.on(el, f"cat {log}"))
     lab.on(ubuntu, "/opt/ray/bin/ray stop -f 2>&1")
 
     lab.on(el, SHUT.format(6379))
-    # it would try for minutes
+    # it would retry for minutes
     said = lab.on(ubuntu, f"timeout -s KILL 60 env {join} {own} {SMALL} 2>&1 || true")
     lab.on(el, OPEN)
     assert "LG-601" in lab.explained(said)
@@ -441,7 +448,7 @@ def test_ray_failures_are_named_from_its_messages(lab: Lab) -> None:
 
 
 def test_jax_failures_are_named_from_its_messages(lab: Lab) -> None:
-    """Names that lead to loopback; a shut port, of which the watch speaks first."""
+    """Provoke host names that resolve to loopback, and a blocked port, which the watch reports first."""
     el, ubuntu = lab.names
     # it catches SIGTERM
     start = f"timeout -s KILL 75 env {JAX}"
@@ -457,14 +464,18 @@ def test_jax_failures_are_named_from_its_messages(lab: Lab) -> None:
     said = lab.together(dict.fromkeys(lab.names, job))
     lab.on(el, OPEN)
     assert lab.explained("".join(said.values())) == {"LG-611"}
-    # and before that, while it waited
+    # the watch reports it earlier, while the job waits
     assert f"[WA-101] {ubuntu} " in said[el]
     assert "[WA-102] process 1 of JAX" in said[ubuntu]
     assert f"{lab.address(el)}:8482 ({el}, jax coordinator): dropped" in said[ubuntu]
 
 
 def test_vllm_and_sglang_ports_reach_a_stand_in_listener(lab: Lab) -> None:
-    """Their wheels need a GPU. APIs are for controllers as well, the rest for peers, most of it on the master alone."""
+    """Check the ports with stand-ins, because the real programs need a GPU.
+
+    Controllers may use the APIs. Only peers may use the other ports, most of which are open on the
+    master only.
+    """
     el, ubuntu = lab.names
     lab.serve(["vllm", "sglang"])
     done = lab.site("--tags", "firewall,tuning")

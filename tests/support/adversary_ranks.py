@@ -1,8 +1,10 @@
-"""Processes that an account without rights can start, and that say what they are not. See adversary.py. Stdlib only.
+"""Start processes without rights that pretend to be ranks or an exporter.
 
-``python3 -ES adversary_ranks.py NAME`` is one of them, until it is ended; it prints ``ready``. `start_fake` starts it
-with the environment and the command line that it needs: a rank or a launcher of somebody else's job.
-`start_exporter` starts a node_exporter.
+See adversary.py. Stdlib only.
+
+``python3 -ES adversary_ranks.py NAME`` runs one of them until it is stopped, and prints ``ready``.
+`start_fake` starts one with its environment and command line: a rank or a launcher of another
+account's job. `start_exporter` starts a node_exporter.
 """
 
 from __future__ import annotations
@@ -26,18 +28,19 @@ EXPORTER, EXPORTER_PORT = "exporter", 9100
 CLONE_NEWUSER = 0x10000000
 NOBODY = 65534
 PR_SET_NAME = 15
-ENV_START, ENV_END = 49 - 2, 50 - 2  # fields of /proc/PID/stat behind the name (proc_pid_stat(5))
+ENV_START, ENV_END = 49 - 2, 50 - 2  # fields of /proc/PID/stat after the name (proc_pid_stat(5))
 
 
 class Fake(NamedTuple):
     """A process that is not a rank.
 
     Attributes:
-        env: what it was told beside the job's own variables; argv: the options of a torchrun that it says it is.
-        answer: what it says at its socket, in pieces; none: it has no socket.
+        env: its environment besides the job's own variables.
+        argv: the options of its alleged torchrun.
+        answer: the pieces of data that it sends at its socket, None for no socket.
         comm: its own name.
-        apart: it is in a user namespace of its own, as the account that all others are shown as.
-        crowd: it is several, each with a number of its own.
+        apart: it runs in its own user namespace, as the overflow account.
+        crowd: the number of processes that it starts, each with its own number.
     """
 
     env: Mapping[str, str] = {}
@@ -49,7 +52,7 @@ class Fake(NamedTuple):
 
 
 def choose_python() -> str:
-    """A Python that every account may run: the one of a virtual environment may be in root's home."""
+    """Return a Python that every account may run. That of a virtual environment may be in root's home."""
     path = os.path.realpath(sys.executable)
     folders = [path]
     while os.path.dirname(folders[-1]) != folders[-1]:
@@ -60,23 +63,23 @@ def choose_python() -> str:
 
 
 def say(text: bytes) -> Callable[[], Iterator[bytes]]:
-    """Answer with one piece."""
+    """Answer in one piece."""
     return lambda: iter([text])
 
 
 def say_large() -> Iterator[bytes]:
-    """8 MiB of small lists, which take a process 207 MiB to read."""
+    """Answer 8 MiB of small lists, which need 207 MiB of memory to parse."""
     yield b'{"why":"x","threads":[' + b"[]," * 2790000 + b"[]]}\n"
 
 
 def say_nothing() -> Iterator[bytes]:
-    """Keep the asker waiting."""
+    """Send nothing while the caller waits."""
     time.sleep(600)
     yield b""
 
 
 def say_slowly() -> Iterator[bytes]:
-    """Keep the asker hearing."""
+    """Send slowly, so that the caller keeps reading."""
     while True:
         yield b" "
         time.sleep(0.005)
@@ -110,14 +113,16 @@ FAKES: dict[str, Fake] = {
 def start_fake(
     name: str, job: Mapping[str, str], path: str = __file__, uid: int = -1
 ) -> subprocess.Popen[bytes]:
-    """Start one of them, and wait until it is there.
+    """Start one of the fakes, and wait until it is ready.
 
     Args:
-        job: the variables that the ranks of somebody else's job were told.
-        path: where this file is, readable for the account; uid: the account, this process' own if it is below 0.
+        name: the fake.
+        job: the environment of the ranks of another account's job.
+        path: this file, readable for the account.
+        uid: the account, or a negative value for that of this process.
     """
     fake = FAKES[name]
-    told = {**job, **fake.env} if fake.env else {}
+    env_values = {**job, **fake.env} if fake.env else {}
     python = choose_python()
     words = [python, "-ES", path, name]
     if fake.argv:
@@ -126,7 +131,7 @@ def start_fake(
     process = subprocess.Popen(
         words,
         executable=python,
-        env={"PATH": "/usr/bin:/bin", **told},
+        env={"PATH": "/usr/bin:/bin", **env_values},
         cwd="/",
         user=uid if uid >= 0 else None,
         group=uid if uid >= 0 else None,
@@ -140,7 +145,7 @@ def start_fake(
 
 
 def start_exporter(home: str, folder: str, path: str = __file__) -> subprocess.Popen[bytes]:
-    """Start a program that is called node_exporter and names a folder, and wait until it listens."""
+    """Start a program that is called node_exporter and names a folder. Wait until it listens."""
     program = os.path.join(home, "node_exporter")
     shutil.copy(os.path.realpath(choose_python()), program)
     os.chmod(program, 0o700)
@@ -152,14 +157,14 @@ def start_exporter(home: str, folder: str, path: str = __file__) -> subprocess.P
 
 
 def be_exporter() -> None:
-    """Listen where Prometheus asks."""
+    """Listen at the port that Prometheus scrapes."""
     with socket.create_server(("127.0.0.1", EXPORTER_PORT)):
-        print("ready", flush=True)  # noqa: T201 (for who started it)
+        print("ready", flush=True)  # noqa: T201 (read by the parent process)
         time.sleep(3600)
 
 
 def enter_namespace() -> None:
-    """Become the account that a user namespace shows for all that it does not map."""
+    """Become the account that a user namespace shows for unmapped accounts."""
     own = os.geteuid()
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER):
         raise OSError(ctypes.get_errno(), "unshare")
@@ -168,7 +173,7 @@ def enter_namespace() -> None:
 
 
 def take_number(number: int) -> None:
-    """Write a rank into what this process was told, as everybody can read it."""
+    """Write a rank into this process' environment, where every account can read it."""
     with open("/proc/self/stat", "rb") as stream:
         fields = stream.read().rpartition(b")")[2].split()
     start, end = int(fields[ENV_START]), int(fields[ENV_END])
@@ -177,7 +182,7 @@ def take_number(number: int) -> None:
 
 
 def serve(fake: Fake, listener: socket.socket) -> None:
-    """Answer as it was made to, until it is ended."""
+    """Send the fake's answer until stopped."""
     assert fake.answer is not None
     while True:
         with contextlib.suppress(OSError), listener.accept()[0] as connection:
@@ -186,7 +191,7 @@ def serve(fake: Fake, listener: socket.socket) -> None:
 
 
 def be_fake(name: str) -> None:
-    """Be one of them."""
+    """Run one of the fakes."""
     fake = FAKES[name]
     if fake.apart:
         enter_namespace()
@@ -207,7 +212,7 @@ def be_fake(name: str) -> None:
         listener.bind(NAME + str(os.getpid()))
         listener.listen(9)
     if first:
-        print("ready", flush=True)  # noqa: T201 (for who started it)
+        print("ready", flush=True)  # noqa: T201 (read by the parent process)
     else:
         os.write(ready, b"1")
     if fake.answer is not None and not (fake.crowd and first):

@@ -1,16 +1,18 @@
-"""Ends the transaction engine at every call that changes a file or starts a program, and looks at what is left.
+"""Kill the transaction engine at every call that changes a file or starts a program, then check the node.
 
-A model of one node: its /etc, a daemon that has read it, systemd's units, boots. Each process of a change (the module,
-the guard's rollback, the boot-time unit) is a fork of this one, and is ended at its k-th call by ``_exit``, as SIGKILL
-would, or gets an error from it. What has reached the page cache stays: a power cut that loses it is the matter of
-`tests/unit/rollback` (every name is synced before the word is out).
+The model of a node has its /etc, a daemon that read it, systemd's units, and boots. Each process of
+a change (the module, the guard's rollback, the boot-time unit) is a fork of this process. It ends
+at its k-th call by ``_exit``, as SIGKILL would end it, or gets an error from the call. Data in the
+page cache survives. `tests/unit/rollback` covers a power loss: it checks that every name is synced
+before success is reported.
 
-After each end: the node is all old, or all new where the confirmation had begun; what the daemon has read is what
-stands there; an edit that the user makes after that is never taken back; nothing of ours is left behind.
+After each crash, the node has either all old files, or all new ones if the confirmation had begun.
+The daemon has read the files that are there. A later edit by the user is never reverted. No file of
+Fullmesh remains.
 
-    python tests/support/crash_points.py [--ends EVERY] [--pairs EVERY] [--errors]
+python tests/support/crash_points.py [--ends EVERY] [--pairs EVERY] [--errors]
 
-prints one JSON object: how many ends were tried, and each that left a mixed node.
+prints one JSON object: the number of crashes, and each one that left a mixed node.
 """
 
 from __future__ import annotations
@@ -38,12 +40,12 @@ CALLS = (
     *("chmod", "chown", "utime", "setxattr", "fsync", "truncate"),
 )
 ERRORS = (errno.ENOSPC, errno.EROFS, errno.EIO, errno.EPERM, errno.ENOMEM, errno.EDQUOT)
-RENAME = os.rename  # the model's own; the engine's is the seam's
+RENAME = os.rename  # the model uses the real one, the engine gets a wrapped one
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 def load() -> ModuleType:
-    """The engine as a module of its own, with its text at hand as on a node."""
+    """Import the engine as a separate module, with its source text as on a node."""
     spec = importlib.util.spec_from_file_location("engine", ENGINE)
     assert spec is not None
     assert spec.loader is not None
@@ -53,13 +55,13 @@ def load() -> ModuleType:
 
 
 class Seam:
-    """Counts the calls of one process, and ends it at one of them."""
+    """Wraps the calls of one process, and ends the process at one of them."""
 
     def __init__(self, at: int, error: int = 0) -> None:
         self.at, self.error, self.count = at, error, 0
 
     def point(self) -> None:
-        """One call."""
+        """Count one call."""
         self.count += 1
         if self.count == self.at:
             if not self.error:
@@ -67,7 +69,7 @@ class Seam:
             raise OSError(self.error, os.strerror(self.error))
 
     def wrapped(self, real: Callable[..., Any], counts: Callable[..., bool]) -> Callable[..., Any]:
-        """A call that counts where it changes something."""
+        """Wrap a call, and count it if it changes something."""
 
         def call(*words: Any, **named: Any) -> Any:
             if counts(*words, **named):
@@ -77,7 +79,7 @@ class Seam:
         return call
 
     def install(self, engine: ModuleType, world: World) -> None:
-        """Put it between the engine and the system, in this process only."""
+        """Install the wrappers between the engine and the system, in this process only."""
         for name in CALLS:
             setattr(os, name, self.wrapped(getattr(os, name), lambda *_, **__: True))
 
@@ -101,7 +103,7 @@ class Seam:
 
 
 class World:
-    """One node."""
+    """The model of one node."""
 
     def __init__(self, top: Path, engine: ModuleType) -> None:
         self.top, self.engine = top, engine
@@ -127,40 +129,41 @@ class World:
             gmtime=time.gmtime,
         )
 
-    # what is beside the seam
+    # --- calls that are not wrapped
+    # ---------------------------------------------------------------------
 
     def set(self, name: str, text: str) -> None:
-        """Keep a word of the model."""
-        with io.open(self.systemd / name, "w") as stream:  # noqa: UP020 (builtins.open is the seam's)
+        """Store a value of the model."""
+        with io.open(self.systemd / name, "w") as stream:  # noqa: UP020 (builtins.open is wrapped)
             stream.write(text)
 
     def get(self, name: str) -> str:
-        """A word of the model, empty for none."""
+        """Return a value of the model, or an empty string."""
         try:
-            with io.open(self.systemd / name) as stream:  # noqa: UP020 (builtins.open is the seam's)
+            with io.open(self.systemd / name) as stream:  # noqa: UP020 (builtins.open is wrapped)
                 return stream.read()
         except FileNotFoundError:
             return ""
 
     def forget(self, name: str) -> None:
-        """Drop a word of the model."""
+        """Delete a value of the model."""
         if (self.systemd / name).exists():
             RENAME(self.systemd / name, self.systemd / "dropped")
 
     def manifest(self) -> str:
-        """All of /etc in one text."""
+        """Return all of /etc in one text."""
         found = []
         for path in sorted(self.etc.rglob("*")):
             info = path.lstat()
             what = os.readlink(path) if path.is_symlink() else ""
             if path.is_file() and not path.is_symlink():
-                with io.open(path) as stream:  # noqa: UP020 (builtins.open is the seam's)
+                with io.open(path) as stream:  # noqa: UP020 (builtins.open is wrapped)
                     what = stream.read()
             found.append(f"{path.relative_to(self.etc)} {info.st_mode:o} {what!r}")
         return "\n".join(found)
 
     def call(self, command: list[str] | str) -> tuple[int, str]:
-        """systemd and the daemon, as far as the engine asks them."""
+        """Act as systemd and the daemon, as far as the engine uses them."""
         words = [command] if isinstance(command, str) else command
         if words == ["reload"]:
             self.set("running", self.manifest())
@@ -175,22 +178,23 @@ class World:
             self.set(unit + ".service" if guard else unit, json.dumps(words))
         return 0, ""
 
-    # the processes
+    # --- the processes
+    # ----------------------------------------------------------------------------------
 
     said = ""
 
     def run(self, command: list[str]) -> tuple[int, str]:
-        """What a module has for the engine."""
+        """Run a command, as a module does for the engine."""
         return tuple(self.engine.run_with_deadline(command))  # type: ignore[return-value]
 
     def change(self) -> None:
-        """A module's whole life, as the firewall's: arm, write, reload, confirm."""
+        """Run a whole module, like the firewall's: arm, write, reload, confirm."""
         self.unconfirmed()
         self.set("confirming", "yes")
         self.engine.disarm(self.run, NAME, TOKEN)
 
     def unconfirmed(self) -> None:
-        """The same up to the confirmation."""
+        """Run a module up to the confirmation."""
         paths = [str(self.etc / one) for one in ("changed", "owned", "gone", "link", "new/file")]
         self.engine.arm(
             self.run, NAME, 30, paths, ["reload"], boot=self.at_boot_commands, token=TOKEN
@@ -209,31 +213,31 @@ class World:
     at_boot_commands: list[str] | None = None
 
     def guard(self) -> None:
-        """A guard whose time is over; nothing where it was never started or was stopped."""
+        """Run a guard whose time is over. Do nothing if it was never started or was stopped."""
         if self.get("fullmesh-rollback-peer-firewall.service"):
             self.later += 60
             self.engine.main(["guard", str(self.store / NAME), "", "0", TOKEN])
             self.forget("fullmesh-rollback-peer-firewall.service")
 
     def boot(self) -> None:
-        """The boot-time unit, where it is enabled; then what it has put off."""
+        """Run the boot-time unit if it is enabled, then the unit that it started."""
         path, link = self.engine.boot_paths()
         if os.path.exists(path) and os.path.islink(link):
             self.engine.main(["boot", str(self.store)])
 
     def late(self) -> None:
-        """The unit that the boot-time unit has started."""
+        """Run the unit that the boot-time unit started."""
         if self.get("fullmesh-rollback-peer-firewall-late"):
             self.engine.main(["late", str(self.store / NAME)])
             self.forget("fullmesh-rollback-peer-firewall-late")
 
     def next_run(self, name: str = OTHER) -> None:
-        """A later change, which is confirmed."""
+        """Run a later change, with its confirmation."""
         self.engine.arm(self.run, name, 30, [], [], token=TOKEN)
         self.engine.disarm(self.run, name, TOKEN)
 
     def process(self, work: Callable[[], None], at: int = 0, error: int = 0) -> int:
-        """Run *work* in a process of its own; how many calls it made, 0 where it was ended; ``said``: why not."""
+        """Run *work* in its own process. Return its number of calls, 0 if it was killed. ``said`` has its error."""
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
@@ -260,16 +264,17 @@ class World:
         return int(count)
 
     def reboot(self) -> None:
-        """Everything that lives in memory is gone; daemons read their files when the boot is over."""
+        """Lose everything in memory. Daemons read their files after the boot."""
         self.set("boot", self.get("boot") + "+")
         for path in self.systemd.iterdir():
             if path.name not in ("boot", "running", "confirming", "armed"):
                 path.unlink()
 
-    # what must hold
+    # --- checks
+    # -----------------------------------------------------------------------------------------
 
     def faults(self, expect: str = "") -> Iterator[str]:
-        """What is wrong after a change has ended one way or the other."""
+        """List the faults of a node after a change has ended."""
         now = self.manifest()
         new = now != self.old
         if new and not self.get("confirming"):
@@ -282,7 +287,7 @@ class World:
             yield "the daemon has read something else"
 
     def litter(self) -> Iterator[str]:
-        """What of ours is left when everything is over."""
+        """List files of Fullmesh that remain at the end."""
         yield from (f"units: {path.name}" for path in self.units.rglob("*"))
         kept = {"lock", "log", "engine.py", NAME, OTHER}
         if self.store.exists():
@@ -296,7 +301,7 @@ class World:
 
 
 def edit(world: World) -> str:
-    """The user changes everything, afterwards."""
+    """Edit every file afterwards, as a user would."""
     for name in ("changed", "owned", "gone", "link", "new/file"):
         path = world.etc / name
         path.parent.mkdir(exist_ok=True)
@@ -306,15 +311,16 @@ def edit(world: World) -> str:
     return world.manifest()
 
 
-# When a boot brings the old files into force: at its end, by the change's commands, or early, by commands of its own.
+# When a boot applies the old files: at its end with the change's commands, or early with separate
+# boot commands.
 BOOTS = {"both": (False, True), "late": (False,), "early": (True,)}
-# How a node gets over an end: its guard, a reboot, a reboot in the middle of what the guard does; and after its
-# guard another change of the same name, which comes to its end before it has changed anything.
+# How a node recovers from a crash: its guard, a reboot, a reboot during the guard, or a later run
+# with the same name after the guard. That run ends before it changes anything.
 WAYS = ("guard", "boot", "guard, then boot", "guard, then a run")
 
 
 def recover(world: World, way: str, second: int) -> int:
-    """Let the node put itself right, with a second end in the middle; how many calls there were to end at."""
+    """Let the node recover, with a second crash in the middle. Return the number of calls at which that can be."""
     if way == "guard, then a run":
         world.process(world.guard)
         return 0
@@ -323,7 +329,7 @@ def recover(world: World, way: str, second: int) -> int:
         world.reboot()
     calls = world.process(first, second)
     if not calls and way == "guard":
-        world.process(first)  # systemd starts it again (Restart=on-failure)
+        world.process(first)  # systemd restarts it (Restart=on-failure)
     if not calls and way != "guard":
         world.reboot()
         world.process(world.boot)
@@ -337,7 +343,7 @@ def recover(world: World, way: str, second: int) -> int:
 def trial(
     engine: ModuleType, first: int, way: str, second: int, boot: bool
 ) -> tuple[int, list[str]]:
-    """One end, or two, and what was wrong afterwards."""
+    """Crash once or twice. Return the faults."""
     with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
         world = World(Path(top), engine)
         world.at_boot_commands = [] if boot else None
@@ -363,7 +369,7 @@ def trial(
 
 
 def with_error(engine: ModuleType, first: int, error: int) -> tuple[int, list[str]]:
-    """One error at a call of the change; then its guard."""
+    """Return an error from one call of the change, then run its guard."""
     with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
         world = World(Path(top), engine)
         count = world.process(world.change, first, error)
@@ -384,13 +390,13 @@ def with_error(engine: ModuleType, first: int, error: int) -> tuple[int, list[st
 def with_error_on_the_way_back(
     engine: ModuleType, second: int, error: int
 ) -> tuple[int, list[str]]:
-    """One error at a call of the rollback of a change that is in force."""
+    """Return an error from one call of the rollback of an applied change."""
     with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
         world = World(Path(top), engine)
         world.process(world.unconfirmed)
         count = world.process(world.guard, second, error)
         if world.said:
-            world.process(world.guard)  # as above: a program that fails is started again
+            world.process(world.guard)  # as above: systemd restarts a program that fails
         found = [f"the rollback: {world.said}"] if world.said else []
         report = engine.report_of(NAME)
         if engine.state_of(str(world.store / NAME)) != "fired":
@@ -401,16 +407,16 @@ def with_error_on_the_way_back(
 
 
 def shared_memory() -> str | None:
-    """Where files cost nothing."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 (a folder with a random name in it)
+    """Return a folder in memory, if there is one."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 (a folder with a random name is made in it)
 
 
 def crash_points(
     ends: int, pairs: int, boots: tuple[bool, ...]
 ) -> tuple[int, dict[str, list[str]]]:
-    """Every *ends*-th single end, and each *pairs*-th second end after each of them; 0: none.
+    """Try every *ends*-th crash and, after each, every *pairs*-th second crash (0 for none).
 
-    *boots*: whether the change brings commands of its own for a boot.
+    *boots*: whether the change has its own commands for a boot.
     """
     engine, tried = load(), 0
     wrong: dict[str, list[str]] = {}
@@ -433,7 +439,7 @@ def crash_points(
 
 
 def errors(every: int) -> tuple[int, dict[str, list[str]]]:
-    """Every error at every *every*-th call, of the change and of the rollback."""
+    """Try every error at every *every*-th call of the change and of the rollback."""
     engine, tried = load(), 0
     wrong: dict[str, list[str]] = {}
     for name, one in (("change", with_error), ("rollback", with_error_on_the_way_back)):
@@ -449,7 +455,7 @@ def errors(every: int) -> tuple[int, dict[str, list[str]]]:
 
 
 def main() -> int:
-    """Read the words, try, print."""
+    """Parse the arguments, run the trials, print the result."""
     parser = argparse.ArgumentParser(description="End the transaction engine everywhere.")
     parser.add_argument("--ends", type=int, default=1, metavar="EVERY", help="not each call")
     parser.add_argument("--pairs", type=int, default=0, metavar="EVERY", help="second ends as well")

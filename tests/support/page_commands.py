@@ -1,6 +1,7 @@
-"""The commands that the pages show, in the order in which a reader meets them, and what becomes of each when it is run.
+"""The commands on the pages, in the order of reading, and the expected result of each.
 
-``tests/unit/test_docs_commands.py`` gives every one to the parsers; ``tests/e2e/test_pages.py`` runs them.
+``tests/unit/test_docs_commands.py`` gives every one to the parsers. ``tests/e2e/test_pages.py``
+runs them.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ PATHS = [
     *(ROOT / "roles").glob("*/README.md"),
     *(ROOT / "examples").glob("*.md"),
 ]
-# A page's path in the checkout, or on the site for those that are made from the code -> its text.
+# Path of a page (in the checkout, or on the site for generated pages) -> its text.
 PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(PATHS)} | render_pages()
 FENCE = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 OURS, ANSIBLE = "./fullmesh", "ansible-playbook"
 PROMPT = re.compile(r"^([$#] )?((?:[A-Z_]+=\S+ )*)(.*)$")
-# Another command on the same line; not what stands between quotes.
+# The end of a command on a line with several, outside quotes.
 AFTER = re.compile(r"""(?: && |; | \| )(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
-# What stands for words of the reader's own, or for nothing in particular.
+# Placeholders for the reader's own words, or for anything.
 LOOSE = re.compile(r"\[[^\]]*\]|\.\.\.|…|<[^>]*>")
 VERB = re.compile(r"\./fullmesh( [a-z][a-z-]+){1,2}")
-# A row of the table that sums a recording up: what follows on the page, with its seconds.
+# A row of the table that summarizes a recording: a later command of the page, with its seconds.
 SUMMED = re.compile(r"^\| `[^`\n]+` \| \d+ \|$", re.MULTILINE)
-# How a page tells of a command's end (the recorded hour does behind each).
+# The exit code of a command on a page (the recorded hour has one after each).
 CODE = re.compile(r"\s*\*\d+ s, exit code (\d+)\.\*")
 
 
@@ -40,10 +41,10 @@ class Shown:
     """A command of a page.
 
     Attributes:
-        command: without remarks and without what is optional.
-        typed: it stands at a prompt, in a block without prompts or in a sentence; not in what a command printed, nor
-            in a table that sums up what follows.
-        code: the exit code of which the page tells.
+        command: without comments and optional parts.
+        typed: it follows a prompt, or is in a block without prompts or in a sentence. It is not
+            part of a command's output or of a summary table.
+        code: the exit code that the page states.
     """
 
     command: str
@@ -51,8 +52,8 @@ class Shown:
     code: int | None = None
 
 
-def on_line(line: str) -> Iterator[str]:
-    """The commands of a line."""
+def list_line_commands(line: str) -> Iterator[str]:
+    """List the commands of a line."""
     found = PROMPT.match(line)
     for part in AFTER.split(found[3] if found else ""):
         command = re.sub(r"\s+#\s.*$|\s{2,}\(.*$|\s{3,}.*$", "", part)
@@ -61,53 +62,56 @@ def on_line(line: str) -> Iterator[str]:
             yield command
 
 
-def of_block(block: str, code: int | None) -> Iterator[Shown]:
-    """The commands of a block."""
+def list_block_commands(block: str, code: int | None) -> Iterator[Shown]:
+    """List the commands of a block."""
     lines = [line.strip() for line in block.splitlines()]
     prompts = any(line.startswith(("$ ", "# ")) for line in lines)
     for line in lines:
         typed = not prompts or line.startswith(("$ ", "# "))
-        for command in on_line(line):
+        for command in list_line_commands(line):
             yield Shown(command, typed, code if typed else None)
 
 
-def shown(text: str) -> Iterator[Shown]:
-    """Every command of a page, in blocks and in sentences, from its top to its end."""
+def list_shown_commands(text: str) -> Iterator[Shown]:
+    """List every command of a page, in blocks and in sentences, from top to bottom."""
     blocks = list(FENCE.finditer(text))
     summed = {row.start() + 2 for row in SUMMED.finditer(text)}
     sentences = FENCE.sub(lambda found: " " * len(found[0]), text)
     for found in sorted([*blocks, *INLINE.finditer(sentences)], key=re.Match.start):
         if found.re is FENCE:
-            told = CODE.match(text, found.end())
-            yield from of_block(found[2], int(told[1]) if told else None)
+            stated_code = CODE.match(text, found.end())
+            yield from list_block_commands(found[2], int(stated_code[1]) if stated_code else None)
         else:
-            # a sentence may speak of a verb
+            # a sentence may mention a verb
             one = f"{found[1]} --help" if VERB.fullmatch(found[1]) else found[1]
             typed = found.start() not in summed
-            yield from (Shown(command, typed) for command in on_line(one))
+            yield from (Shown(command, typed) for command in list_line_commands(one))
 
 
-def every() -> list[tuple[str, str]]:
-    """Each command once, with the first page that shows it."""
+def list_commands_once() -> list[tuple[str, str]]:
+    """List each command once, with the first page that shows it."""
     found: dict[str, str] = {}
     for page, text in PAGES.items():
-        for one in shown(text):
+        for one in list_shown_commands(text):
             found.setdefault(one.command, page)
     return [(page, command) for command, page in found.items()]
 
 
-def to_run() -> dict[str, list[Shown]]:
-    """Page -> its commands in their order, without what a command printed."""
-    every_page = {page: [one for one in shown(text) if one.typed] for page, text in PAGES.items()}
+def map_runnable_commands() -> dict[str, list[Shown]]:
+    """Map each page to its commands in their order, without commands in output."""
+    every_page = {
+        page: [one for one in list_shown_commands(text) if one.typed]
+        for page, text in PAGES.items()
+    }
     return {page: found for page, found in every_page.items() if found}
 
 
-# What a reader puts into a command in the place of a word of the page: a whole word, or the beginning of a command.
+# The reader's words that replace words of a page: a whole word, or the beginning of a command.
 SAID = (
     (r"^\./fullmesh lab exec --name hour ", "./fullmesh lab exec --name LAB "),
     (r"^\./fullmesh lab (up|status|exec|down|gpus)(?! --name)", r"./fullmesh lab \1 --name LAB"),
     (r"^\./fullmesh demo(?! --help)", "./fullmesh demo --name LAB"),
-    # asks at a keyboard which machines
+    # asks for the machines at a keyboard
     (r"^\./fullmesh init$", "./fullmesh init --hosts el1,ubuntu1 --non-interactive"),
     (r"^(\./fullmesh init .*)--hosts gpu ", r"\1--hosts gpu[1:2] "),
     (r"^(\./fullmesh init (?!.*--non-interactive)(?!.*--help).*)$", r"\1 --non-interactive"),
@@ -124,15 +128,15 @@ SAID = (
     (r"(?<= )(OTHER|A)(?= )", "EARLIER"),
     (r"(?<= )(RUN|B|runs/20\w+-\w+)(?= |$)", "runs/latest"),
     (r"(?<=--to )/tmp$", "archives"),
-    # asks on a terminal, which a page's reader has and this has not
+    # asks on a terminal, which a reader has and this test does not
     (r"^\./fullmesh undo(?! --help)(?!.*--dry-run)(?!.*--yes)", "./fullmesh undo --yes"),
-    # no PATH of a login is asked for by ssh
+    # ssh does not set the PATH of a login
     (r"(?<= )fullmesh-torchrun(?= )", "/opt/fullmesh/bin/fullmesh-torchrun"),
 )
 
 
-def as_run(command: str) -> str:
-    """The command with a reader's own words in it."""
+def fill_in_words(command: str) -> str:
+    """Return the command with a reader's own words in it."""
     for pattern, words in SAID:
         command = re.sub(pattern, words, command)
     return command
@@ -142,7 +146,7 @@ TESTS = "the tests themselves, of which this is one"
 EC2 = "asks AWS; tests/ec2 runs it against a mock"
 COLLECTION = "wants the installed collection; tests/e2e/test_collection.py runs it on nodes"
 BUNDLE = "wants bare machines without a way out; molecule's scenario bundle runs it"
-# What is not run here, each with its reason.
+# Commands that do not run here, each with its reason.
 NOT_RUN = {
     "./fullmesh test": TESTS,
     "./fullmesh test --fast": TESTS,
@@ -177,7 +181,7 @@ NOT_RUN = {
 
 @dataclass(frozen=True)
 class End:
-    """A different end than 0, of which the page does not tell beside the command."""
+    """An expected exit code other than 0, if the page does not state it next to the command."""
 
     code: int
     why: str

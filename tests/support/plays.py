@@ -63,7 +63,7 @@ def run(*command: str, seconds: float = 900, env: dict[str, str] | None = None) 
     return Done(done.returncode, done.stdout, took)
 
 
-def told(*command: str, seconds: float = 120) -> str:
+def read_output(*command: str, seconds: float = 120) -> str:
     """What a command prints for programs: its standard output. What a slow one waits for stands on the other stream."""
     done = subprocess.run(
         command,

@@ -1,11 +1,13 @@
-"""``ansible-test sanity`` on the collection, as Galaxy's reviewers run it: ``python tests/support/sanity.py``.
+"""Run ``ansible-test sanity`` on the collection, as Galaxy does: ``python tests/support/sanity.py``.
 
-The collection is installed, and its links are put in place by what they lead to: the tests refuse links to folders, and
-look at plugins below ``plugins/`` only. The collections that ours name are laid beside it from the ``ansible`` package.
+The collection is installed and its links are replaced by their targets, because the tests reject
+links to folders. They check only plugins below ``plugins/``. The collections that ours needs are
+copied next to it from the ``ansible`` package.
 
-What is ignored stands in RULES, each with its reason; the list by files that ansible-test wants is made from it, and
-ansible-test refuses an entry that is not needed. Nothing is asked outside but the package index, for the linters that
-ansible-test pins; its own way to a ``pip`` (a download) is replaced by Python's.
+RULES lists the ignored errors, each with its reason. ansible-test's list by file is generated from
+it, and ansible-test rejects an entry that is not needed. Only the package index is contacted, for
+the linters that ansible-test pins. Python's own ``pip`` replaces the one that ansible-test would
+download.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import ansible_test
 
 from fullmesh.settings import ROOT
 
-# its environments of linters are kept here between runs
+# its environments for linters are kept here between runs
 HOME = ROOT / ".fullmesh/sanity"
 TREE = HOME / "tree/ansible_collections"
 OURS = TREE / "fullmesh/cluster"
@@ -36,12 +38,12 @@ PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def always(_text: str) -> bool:
-    """Every file of the pattern."""
+    """Match every file of the pattern."""
     return True
 
 
 def drops(text: str) -> bool:
-    """Return whether a value is bound to the name ``_``, other than by a lambda."""
+    """Return whether a value is bound to the name ``_``, except by a lambda."""
     tree = ast.parse(text)
     of_lambdas = {
         arg for one in ast.walk(tree) if isinstance(one, ast.Lambda) for arg in ast.walk(one.args)
@@ -54,7 +56,7 @@ def drops(text: str) -> bool:
 
 
 def late(text: str) -> bool:
-    """Return whether the documentation of a plugin stands below an import other than __future__'s."""
+    """Return whether a plugin's documentation follows an import other than __future__'s."""
     first = re.search(r"^(?:import|from (?!__future__))", text, re.MULTILINE)
     said = re.search(r"^DOCUMENTATION", text, re.MULTILINE)
     return bool(first and said and first.start() < said.start())
@@ -62,13 +64,13 @@ def late(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Rule:
-    """What is ignored.
+    """A kind of error that is ignored.
 
     Attributes:
-        code: a test of ansible-test's, with its message.
+        code: a test of ansible-test, with its message.
         files: patterns below the collection.
         why: the reason.
-        where: in which of these files it is.
+        where: selects the files that have the error.
     """
 
     code: str
@@ -120,7 +122,8 @@ RULES = (
         "they run on the controller, whose msgspec ansible-test's own environment has not",
     ),
 )
-# Messages of pylint's own opinion in code that ruff's and mypy's strictest rules pass; by file, since they are few.
+# Pylint's opinions about code that passes the strictest rules of ruff and mypy. They are few, so
+# they are listed by file.
 OPINIONS = {
     "use-maxsplit-arg": ("src/fullmesh/diagnose/inventory.py",),
     "duplicate-string-formatting-argument": ("node_programs/fullmesh_launch.py",),
@@ -130,7 +133,7 @@ OPINIONS = {
         "src/fullmesh/verbs/support.py",
     ),
     "dangerous-default-value": ("src/fullmesh/play/options.py",),
-    # of types, which are not evaluated
+    # in types, which are not evaluated
     "unsupported-binary-operation": ("plugins/module_utils/fullmesh/ask/boot.py",),
     "stop-iteration-return": (
         "src/fullmesh/causes/addresses/taken_addresses.py",
@@ -140,7 +143,7 @@ OPINIONS = {
         "src/fullmesh/causes/hang/lag.py",
         "src/fullmesh/causes/rdma/dg196_rdma_rule.py",
     ),
-    # names that stand in a quoted type
+    # names in a quoted type
     "unused-import": (
         "src/fullmesh/causes/gpu/dg149_unequal_gpus.py",
         "src/fullmesh/play/progress.py",
@@ -148,7 +151,7 @@ OPINIONS = {
         "src/fullmesh/verify/pairs.py",
     ),
     "arguments-out-of-order": ("src/fullmesh/causes/quality/dg138_packet_loss.py",),
-    # a fifth of the search's price
+    # takes a fifth of the search's time
     "unidiomatic-typecheck": (
         "plugins/module_utils/fullmesh/probe/rdma.py",
         "src/fullmesh/diagnose/shape.py",
@@ -158,7 +161,7 @@ OPINIONS = {
 
 
 def ignored() -> Iterator[str]:
-    """The lines of ``tests/sanity/ignore-X.Y.txt``."""
+    """Return the lines of ``tests/sanity/ignore-X.Y.txt``."""
     for rule in RULES:
         for path in sorted({path for pattern in rule.files for path in OURS.glob(pattern)}):
             if path.is_file() and rule.where(path.read_text(encoding="utf-8")):
@@ -170,7 +173,7 @@ def ignored() -> Iterator[str]:
 
 
 def lay() -> None:
-    """Install the collection, without links, and what it needs beside it."""
+    """Install the collection without links, and the collections that it needs next to it."""
     shutil.rmtree(HOME / "tree", ignore_errors=True)
     TREE.mkdir(parents=True)
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -186,7 +189,7 @@ def lay() -> None:
         "-p",
         str(TREE.parent),
     ]
-    # where this machine has one of its own already, galaxy would see nothing to do
+    # if this machine already has a collection, galaxy would install nothing
     env["ANSIBLE_COLLECTIONS_PATH"] = str(TREE.parent)
     subprocess.run(install, env=env, check=True, stdout=subprocess.DEVNULL)
     for link in [path for path in OURS.rglob("*") if path.is_symlink() and path.is_dir()]:
@@ -201,12 +204,12 @@ def lay() -> None:
     lines = sorted(ignored())
     (OURS / "tests/sanity").mkdir(parents=True)
     (OURS / f"tests/sanity/ignore-{CORE}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    # without a repository ansible-test takes whatever lies there; with one it asks git
+    # without a repository ansible-test takes every file; with one it uses git's list
     subprocess.run(["git", "init", "-q", str(OURS)], check=True)
 
 
 def own_pip() -> None:
-    """Lay Python's own pip where ansible-test keeps the program with which it would download one."""
+    """Put Python's own pip where ansible-test keeps the program that would download one."""
     source = Path(ansible_test.__path__[0], "_internal/python_requirements.py").read_text()
     found = re.search(r"pip='([0-9.]+)'", source)
     assert found, "ansible-test no longer names its pip there"
@@ -216,7 +219,7 @@ def own_pip() -> None:
 
 
 def main() -> int:
-    """Run them; ansible-test's exit code."""
+    """Run the tests. Return ansible-test's exit code."""
     lay()
     own_pip()
     command = [

@@ -1,7 +1,8 @@
-"""Clusters of any size that answer from recorded observations: the lab's nodes again under more names.
+"""Simulate clusters of any size from recorded observations of the lab's nodes.
 
-What two lab nodes said (tests/unit/recorded) is given other names, addresses and identities and read by its type, so a
-thousand nodes say what a thousand nodes would: as much, and in the same form. Used by benchmarks/scale.py and by tests.
+The answers of two lab nodes (tests/unit/recorded) get other names, addresses and identities, and
+are read by their type. So a thousand simulated nodes answer as much, and in the same form, as real
+ones. Used by benchmarks/scale.py and by tests.
 """
 
 from __future__ import annotations
@@ -47,33 +48,33 @@ OPTIONS = {
     "init_timeout": 10,
     "inventory": "inventory/prod",
 }
-# Names and addresses in the records, in the order in which they are looked for.
+# Names and addresses in the records, in the order of replacement.
 OLD = re.compile(r"gpu-el1\.lab\.example|10\.7[78]\.[12]\.1[12]\b")
 OF_MASTER = ("master", "rendezvous")
 
 
 def name_of(number: int) -> str:
-    """Of a node; counted from 0."""
+    """Return the name of a node, counted from 0."""
     return f"gpu-{number:04d}"
 
 
 def address_of(number: int) -> str:
-    """Its cluster address."""
+    """Return the cluster address of a node."""
     return f"10.78.{number // 250}.{number % 250 + 1}"
 
 
 def outer_of(number: int) -> str:
-    """The address of its other card, by which it is managed."""
+    """Return the management address of a node."""
     return f"10.77.{number // 250}.{number % 250 + 1}"
 
 
-def mac_of(number: int, card: int) -> str:
-    """Of a card."""
-    return f"02:00:00:{card:02x}:{number // 256:02x}:{number % 256:02x}"
+def mac_of(number: int, nic: int) -> str:
+    """Return the hardware address of an interface."""
+    return f"02:00:00:{nic:02x}:{number // 256:02x}:{number % 256:02x}"
 
 
 def settings(count: int) -> HostVars:
-    """The inventory."""
+    """Return the inventory."""
     return {
         name_of(number): {
             "fullmesh_address": f"{address_of(number)}/16",
@@ -87,13 +88,13 @@ def settings(count: int) -> HostVars:
 
 
 @cache
-def recorded(name: str) -> str:
-    """A file of records."""
+def read_recording(name: str) -> str:
+    """Read a file of records."""
     return read_record(RECORDED / f"ladder/{name}.json")
 
 
-def renamed(text: str, number: int) -> str:
-    """What el1 said, as another node would say it; all at once, since one new address may hold an old one."""
+def rename_node(text: str, number: int) -> str:
+    """Rename el1 in a text to another node. One pass replaces all, because a new address may contain an old one."""
     words = {
         "gpu-el1.lab.example": f"{name_of(number)}.lab.example",
         "10.78.2.11": address_of(number),
@@ -105,24 +106,26 @@ def renamed(text: str, number: int) -> str:
     return OLD.sub(lambda found: words.get(found[0], found[0]), text)
 
 
-def first_look(number: int) -> NodeFacts:
-    """What node_facts says."""
-    said = contract.convert_value(NodeFacts, json.loads(renamed(recorded("el1-facts"), number)))
-    for card, one in enumerate(said["ansible_facts"]["fullmesh"]["interfaces"]):
+def query_node_facts(number: int) -> NodeFacts:
+    """Return the answer of node_facts."""
+    said = contract.convert_value(
+        NodeFacts, json.loads(rename_node(read_recording("el1-facts"), number))
+    )
+    for nic, one in enumerate(said["ansible_facts"]["fullmesh"]["interfaces"]):
         if one["name"] != "lo":
-            one["mac"] = mac_of(number, card)
+            one["mac"] = mac_of(number, nic)
     said["resolved"] = {}
     return said
 
 
-def look(plan: ClusterPlan, number: int) -> LadderNodeResult:
-    """What ladder_node says on a healthy node."""
+def query_node(plan: ClusterPlan, number: int) -> LadderNodeResult:
+    """Return the answer of ladder_node on a healthy node."""
     name = name_of(number)
-    told: LadderNodeResult = json.loads(renamed(recorded("el1"), number))
-    facts, survey = told["facts"], told["facts"]["survey"]
-    for card, one in enumerate(survey["interfaces"]):
+    answer: LadderNodeResult = json.loads(rename_node(read_recording("el1"), number))
+    facts, survey = answer["facts"], answer["facts"]["survey"]
+    for nic, one in enumerate(survey["interfaces"]):
         if one["name"] != "lo":
-            one["mac"] = mac_of(number, card)
+            one["mac"] = mac_of(number, nic)
     facts["names"]["plan"] = (
         {}
         if plan["nnodes"] > NAMES_IN_FULL
@@ -151,35 +154,35 @@ def look(plan: ClusterPlan, number: int) -> LadderNodeResult:
     for zone in PEER_SETS:
         survey["firewalld"]["ipsets"][zone] = list(plan["peers"])
     if name != plan["master"]["node"]:
-        told["ports"] = [port for port in told["ports"] if port["kind"] not in OF_MASTER]
-    return contract.convert_value(LadderNodeResult, told)
+        answer["ports"] = [port for port in answer["ports"] if port["kind"] not in OF_MASTER]
+    return contract.convert_value(LadderNodeResult, answer)
 
 
 @cache
-def pair() -> LinkResult:
-    """One connection of the healthy diagnosis."""
+def load_connection() -> LinkResult:
+    """Return one connection of the healthy diagnosis."""
     held = records.diagnosis("healthy")["nodes"]["el1"]["links"]["links"][0]
     return contract.convert_value(LinkResult, held)
 
 
 def record(row: Any, own: str, silent: str = "") -> LinkResult:
-    """What becomes of a connection: told by a schedule or by a list of targets; *silent* answers nobody but itself."""
+    """Return the result of a connection, from a row of a schedule or a target. *silent* answers only itself."""
     verdict = "open" if row["kind"] != "outside" else "rejected"
     if row["node"] == silent and row["address"] != own:
         verdict = "dropped"
     target = {key: row[key] for key in ("node", "address", "port", "kind")}
-    return {**pair(), **target, "source": own, "verdict": verdict}  # type: ignore[typeddict-item]
+    return {**load_connection(), **target, "source": own, "verdict": verdict}  # type: ignore[typeddict-item]
 
 
-def all_well(rows: Any, own: str) -> list[LinkResult]:
-    """What becomes of connections to healthy listeners."""
+def pass_all(rows: Any, own: str) -> list[LinkResult]:
+    """Return the results of connections to healthy listeners."""
     return [record(row, own) for row in rows]
 
 
 def links(
     plan: ClusterPlan, opened: schedule.Opened, name: str, scope: ProbeScope, silent: str = ""
 ) -> LadderLinksResult:
-    """What ladder_links says on a healthy node."""
+    """Return the answer of ladder_links on a healthy node."""
     own = plan["nodes"][name]["address"]
     made: LadderLinksResult = {
         "links": [],
@@ -200,7 +203,7 @@ def links(
 
 
 def listeners(plan: ClusterPlan, name: str, scope: ProbeScope) -> StartedRanks:
-    """What ladder_gloo says of the listeners of a healthy node."""
+    """Return ladder_gloo's report of the listeners of a healthy node."""
     held = records.diagnosis("healthy")["nodes"]["el1"]["started"]["listeners"]
     own = plan["nodes"][name]["address"]
     others = {n: one["address"] for n, one in plan["nodes"].items() if n != name}
@@ -218,20 +221,20 @@ def listeners(plan: ClusterPlan, name: str, scope: ProbeScope) -> StartedRanks:
     )
 
 
-def climbed(plan: ClusterPlan, name: str) -> CollectedRanks:
-    """What ladder_gloo collects of a rank that got to the top."""
+def collect_finished_rank(plan: ClusterPlan, name: str) -> CollectedRanks:
+    """Return the record that ladder_gloo collects of a rank that finished."""
     number = plan["nodes"][name]["node_rank"]
-    told: CollectedRanks = json.loads(renamed(recorded("el1-gpus"), number))
-    (rank,) = told["ranks"].values()
+    answer: CollectedRanks = json.loads(rename_node(read_recording("el1-gpus"), number))
+    (rank,) = answer["ranks"].values()
     (own,) = plan["nodes"][name]["ranks"]
-    told["ranks"], told["doing"] = {str(own): rank}, {str(own): "done"}
-    told["ended"]["codes"] = {str(own): 0}
-    told["ended"]["load"] = 0.5  # of the machine that recorded it, which had other work as well
-    return contract.convert_value(CollectedRanks, told)
+    answer["ranks"], answer["doing"] = {str(own): rank}, {str(own): "done"}
+    answer["ended"]["codes"] = {str(own): 0}
+    answer["ended"]["load"] = 0.5  # of the recording machine, which was busy with other work
+    return contract.convert_value(CollectedRanks, answer)
 
 
-def planned(count: int) -> ClusterPlan:
-    """The plan of so many nodes."""
+def make_plan(count: int) -> ClusterPlan:
+    """Return the plan for a number of nodes."""
     return derive_plan(
         {
             name: {k: v for k, v in own.items() if not k.startswith("ansible_")}
@@ -241,25 +244,25 @@ def planned(count: int) -> ClusterPlan:
 
 
 def hostvars(count: int, silent: str = "") -> tuple[ClusterPlan, HostVars]:
-    """The plan, and all that modules registered, as Ansible has it; nobody reaches the node *silent*."""
-    plan, held = planned(count), settings(count)
+    """Return the plan and all registered answers, as Ansible has them. *silent* is a node that no node reaches."""
+    plan, held = make_plan(count), settings(count)
     scope = schedule.build_probe_scope(plan, "auto", [], False, RUN)
-    looks = {name_of(number): look(plan, number) for number in range(count)}
-    opened = {peer: told["ports"] for peer, told in looks.items()}
+    looks = {name_of(number): query_node(plan, number) for number in range(count)}
+    opened = {peer: answer["ports"] for peer, answer in looks.items()}
     for number in range(count):
         name = name_of(number)
         own = held[name]
-        own["__preflight"] = first_look(number)
+        own["__preflight"] = query_node_facts(number)
         own["ansible_facts"] = own["__preflight"]["ansible_facts"]
         own["__verify_cluster_node"] = looks[name]
         own["__verify_cluster_links"] = links(plan, opened, name, scope, silent)
         own["__verify_cluster_started"] = listeners(plan, name, scope)
-        own["__verify_cluster_gloo"] = climbed(plan, name)
+        own["__verify_cluster_gloo"] = collect_finished_rank(plan, name)
     return plan, held
 
 
-def registered(held: HostVars) -> dict[str, Any]:
-    """The same as the role registers it: all answers to a question in one place."""
+def group_answers(held: HostVars) -> dict[str, Any]:
+    """Return the answers as the role registers them: all answers to a query in one place."""
     parts = ("node", "links", "closer", "started", "gloo")
     keys = [f"__verify_cluster_{part}" for part in parts]
     return {
@@ -268,16 +271,18 @@ def registered(held: HostVars) -> dict[str, Any]:
     }
 
 
-def diagnosed(plan: ClusterPlan, held: HostVars) -> dict[str, Any]:
-    """The same as a diagnosis registers it."""
+def group_diagnosis_answers(plan: ClusterPlan, held: HostVars) -> dict[str, Any]:
+    """Return the answers as a diagnosis registers them."""
     kinds = {"looked": "node", "linked": "links", "closer": "closer", "stopped": "started"}
-    told = registered(held)
-    found = {f"__diagnose_{name}": told[f"__verify_cluster_{part}"] for name, part in kinds.items()}
+    answer = group_answers(held)
+    found = {
+        f"__diagnose_{name}": answer[f"__verify_cluster_{part}"] for name, part in kinds.items()
+    }
     return {"__diagnose_plan": plan, **found}
 
 
 def result(count: int, silent: str = "") -> Result:
-    """What a verification makes of their answers."""
+    """Return the result of a verification of these answers."""
     plan, held = hostvars(count, silent)
     scope = schedule.build_probe_scope(plan, "auto", [], False, RUN)
     about = {
@@ -287,5 +292,5 @@ def result(count: int, silent: str = "") -> Result:
         "lab": "",
     }
     return verify_cluster.ladder_result(
-        plan, held, registered(held), {**OPTIONS, "scope": scope}, about
+        plan, held, group_answers(held), {**OPTIONS, "scope": scope}, about
     )  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
-"""Faults that nobody wrote down: one for each seed, out of parts that a kernel accepts.
+"""Generate unforeseen faults: one for each seed, from parts that a kernel accepts.
 
-A fault is shell text for one of two nodes, and what takes it back. ``$PEER`` is the other node's cluster address,
-``$OWN`` the node's own, ``$MAC`` the hardware address of nobody. Whether a fault does any harm is not known here:
-``oracle.py`` finds out.
+A fault is shell text for one of two nodes, with its undo. ``$PEER`` is the other node's cluster
+address, ``$OWN`` the node's own, and ``$MAC`` an unused hardware address. ``oracle.py`` finds out
+whether the fault does any harm.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 TABLE = "surprise"
-PREF = 90  # of rules that pick a routing table; the table has the same number
-FIRST, LAST = 32768, 60999  # from which a kernel that nobody tuned takes ports
+PREF = 90  # priority of rules that select a routing table, and the number of the table
+FIRST, LAST = 32768, 60999  # the default range of the kernel's ports
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,12 @@ class Surprise:
 
     Attributes:
         kind: nft, route, rule, neighbour, tc, sysctl, link, names, environment.
-        do: what makes it.
-        undo: what takes it back.
-        words: text of which some must stand in the finding that names the mechanism.
-        parts: conditions of a rule, each of which may be left out; ``do`` has ``{parts}`` where they belong.
-        victim: 0 or 1, which of the two nodes.
+        do: makes it.
+        undo: reverts it.
+        words: texts of which the finding that names the mechanism must contain one.
+        parts: conditions of a rule, each of which may be omitted. ``do`` has ``{parts}`` at their
+            place.
+        victim: 0 or 1, the affected node.
     """
 
     kind: str
@@ -38,17 +39,17 @@ class Surprise:
 
     @property
     def script(self) -> str:
-        """What makes it, whole."""
+        """Return the whole script that makes it."""
         return self.do.replace("{parts}", " ".join(self.parts))
 
     def smaller(self) -> Iterator[Surprise]:
-        """The same with one condition less."""
+        """Yield the same fault with one condition fewer."""
         for index in range(len(self.parts)):
             yield replace(self, parts=(*self.parts[:index], *self.parts[index + 1 :]))
 
 
 def port_range(dice: random.Random) -> str:
-    """Ports of the range, or the named ones: one, some, a stretch, all."""
+    """Draw ports of the range, or the named ones: one, some, a part of the range, all."""
     first = dice.randint(FIRST, LAST - 1)
     return dice.choice(
         [
@@ -64,7 +65,7 @@ def port_range(dice: random.Random) -> str:
 
 
 def conditions(dice: random.Random, incoming: bool) -> list[str]:
-    """Conditions of an nftables rule, some of which make no difference."""
+    """Draw conditions of an nftables rule, some of which make no difference."""
     near, far = ("daddr", "saddr") if incoming else ("saddr", "daddr")
     pool: list[Callable[[], str]] = [
         lambda: f"ip {far} $PEER",
@@ -103,14 +104,14 @@ def conditions(dice: random.Random, incoming: bool) -> list[str]:
         lambda: "fib daddr type " + ("local" if incoming else "unicast"),
     ]
     found = [make() for make in dice.sample(pool, dice.randint(1, 3))]
-    # What cuts our own login as well would be no test of a diagnosis of links.
+    # A rule that also cuts the test's own login would not test a diagnosis of links.
     if not any("eth1" in one or "$PEER" in one or "$OWN" in one for one in found):
         found.insert(0, f"ip {far} $PEER")
     return found
 
 
 def nft(dice: random.Random) -> Surprise:
-    """A rule in a table of its own."""
+    """Draw a rule in its own table."""
     family = dice.choice(["inet", "inet", "ip", "netdev"])
     hook = (
         "ingress"
@@ -153,7 +154,7 @@ def nft(dice: random.Random) -> Surprise:
 
 
 def policy(dice: random.Random) -> Surprise:
-    """A chain that drops whatever it does not know."""
+    """Draw a chain that drops everything unknown."""
     hook = dice.choice(["input", "output"])
     side = "iifname" if hook == "input" else "oifname"
     own = f"{side} != eth1 accept"
@@ -170,7 +171,7 @@ def policy(dice: random.Random) -> Surprise:
 
 
 def nat(dice: random.Random) -> Surprise:
-    """Packets sent elsewhere, or with another sender."""
+    """Draw address translation: another target or another sender."""
     rule, hook, prio = dice.choice(
         [
             (f"tcp dport {FIRST}-{LAST} redirect to :9", "prerouting", -100),
@@ -190,7 +191,7 @@ def nat(dice: random.Random) -> Surprise:
 
 
 def marked(dice: random.Random) -> Surprise:
-    """A mark by the packet filter, and a rule that does something about the mark."""
+    """Draw a mark by the packet filter, and a rule that uses the mark."""
     action = dice.choice(["prohibit", "blackhole", f"lookup {PREF}"])
     text = (
         f"add table ip {TABLE}\nadd chain ip {TABLE} way {{ type route hook output priority -150; }}\n"
@@ -205,7 +206,7 @@ def marked(dice: random.Random) -> Surprise:
 
 
 def route(dice: random.Random) -> Surprise:
-    """A more specific route to the peer."""
+    """Draw a more specific route to the peer."""
     where = dice.choice(["$PEER/32", "$PEER/32", "${PEER%.*}.8/29"])
     what = dice.choice(
         [
@@ -233,8 +234,8 @@ def route(dice: random.Random) -> Surprise:
 
 
 def rule(dice: random.Random) -> Surprise:
-    """A rule that picks another table, or none."""
-    who = dice.choice(
+    """Draw a rule that selects another table, or none."""
+    selector = dice.choice(
         [
             "from $OWN",
             "to $PEER",
@@ -251,18 +252,18 @@ def rule(dice: random.Random) -> Surprise:
     away = dice.choice(
         ["blackhole default", "default via ${OWN%.*}.250 dev eth1 onlink", "default dev lo"]
     )
-    if who.endswith("eth1"):
+    if selector.endswith("eth1"):
         away = "blackhole default"
     return Surprise(
         "rule",
-        f"ip route add {away} table {PREF}\nip rule add pref {PREF} {who} {what}",
+        f"ip route add {away} table {PREF}\nip rule add pref {PREF} {selector} {what}",
         f"ip rule del pref {PREF}; ip route flush table {PREF}",
         ("rule", "uid", "account", f"table {PREF}"),
     )
 
 
 def neighbour(dice: random.Random) -> Surprise:
-    """An entry of the neighbour table, or what learns them."""
+    """Draw an entry of the neighbor table, or a change of how it is filled."""
     do, undo = dice.choice(
         [
             (
@@ -289,7 +290,7 @@ def neighbour(dice: random.Random) -> Surprise:
 
 
 def tc(dice: random.Random) -> Surprise:
-    """A queue that is too slow, or too short."""
+    """Draw a queue that is too slow, or too short."""
     what = dice.choice(
         [
             "tbf rate 64kbit burst 1600 limit 3000",
@@ -310,7 +311,7 @@ def tc(dice: random.Random) -> Surprise:
 
 
 def sysctl(dice: random.Random) -> Surprise:
-    """A setting of the network namespace; many do no harm."""
+    """Draw a setting of the network namespace. Many do no harm."""
     key, value = dice.choice(
         [
             ("net/ipv4/ip_local_port_range", "50000 50003"),
@@ -348,7 +349,7 @@ def sysctl(dice: random.Random) -> Surprise:
 
 
 def link(dice: random.Random) -> Surprise:
-    """The card, its address, and policies of IPsec."""
+    """Draw a change of the interface, of its address, or of IPsec policies."""
     do, undo = dice.choice(
         [
             ("ip link set eth1 down", "ip link set eth1 up"),
@@ -378,7 +379,7 @@ def link(dice: random.Random) -> Surprise:
 
 
 def names(dice: random.Random) -> Surprise:
-    """/etc/hosts, which a job asks for its own name."""
+    """Draw a change of /etc/hosts, where a job looks up its own name."""
     address = dice.choice(["127.0.1.1", "127.0.0.1", "192.0.2.77", "$PEER", "::1"])
     do = (
         'cat /etc/hosts > /run/surprise.old; { echo "' + address + ' $(hostname)"; '
@@ -388,7 +389,7 @@ def names(dice: random.Random) -> Surprise:
 
 
 def environment(dice: random.Random) -> Surprise:
-    """/etc/environment, which every login gets."""
+    """Draw a change of /etc/environment, which every login reads."""
     line = dice.choice(
         [
             "GLOO_SOCKET_IFNAME=eth7",
@@ -423,7 +424,7 @@ MAKERS: tuple[tuple[Callable[[random.Random], Surprise], int], ...] = (
 
 
 def surprise(seed: int) -> Surprise:
-    """The fault of a seed."""
+    """Return the fault of a seed."""
     dice = random.Random(seed)  # noqa: S311 (no secret)
     maker = dice.choices([m for m, _ in MAKERS], [weight for _, weight in MAKERS])[0]
     return replace(maker(dice), victim=dice.randint(0, 1))

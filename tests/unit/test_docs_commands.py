@@ -11,7 +11,7 @@ import page_commands
 import pytest
 import yaml
 from ansible.cli.playbook import PlaybookCLI
-from page_commands import ANSIBLE, ENDS, FENCE, NOT_RUN, OURS, PAGES, Shown, shown
+from page_commands import ANSIBLE, ENDS, FENCE, NOT_RUN, OURS, PAGES, Shown, list_shown_commands
 
 from fullmesh.cli import build_parser
 from fullmesh.model import plan
@@ -43,7 +43,7 @@ def parsers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argparse.ArgumentParser, "error", error)
 
 
-SHOWN = page_commands.every()
+SHOWN = page_commands.list_commands_once()
 
 
 @pytest.mark.usefixtures("parsers")
@@ -83,7 +83,7 @@ def test_page_commands_exist_and_wrong_ones_are_found(
 ) -> None:
     monkeypatch.setattr(argparse.ArgumentParser, "error", error)
     assert len(SHOWN) > 90
-    (wrong,) = shown("Run `./fullmesh verify --bandwith -i mine`.")
+    (wrong,) = list_shown_commands("Run `./fullmesh verify --bandwith -i mine`.")
     with pytest.raises(Refused, match="--bandwith"):
         ours.parse_args(words(wrong.command))
 
@@ -110,7 +110,7 @@ and `./fullmesh undo`:
 
 
 def test_a_page_is_read_in_order_without_command_output() -> None:
-    assert list(shown(PAGE)) == [
+    assert list(list_shown_commands(PAGE)) == [
         Shown("./fullmesh bundle --help", typed=False),
         Shown("./fullmesh plan -i mine"),
         Shown("./fullmesh apply -i mine", code=1),
@@ -121,7 +121,9 @@ def test_a_page_is_read_in_order_without_command_output() -> None:
 
 
 def test_tables_of_exceptions_name_commands_of_the_pages() -> None:
-    typed = {one.command for found in page_commands.to_run().values() for one in found}
+    typed = {
+        one.command for found in page_commands.map_runnable_commands().values() for one in found
+    }
     assert set(NOT_RUN) <= typed
     assert set(ENDS) <= typed - set(NOT_RUN)
     assert all(NOT_RUN.values())

@@ -1,4 +1,4 @@
-"""module_utils/fullmesh/files.py: what readers see of a file that is replaced, and what a failure leaves."""
+"""module_utils/fullmesh/files.py: what readers see of a replaced file, and what a failure leaves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from fullmesh.settings import ROOT
 
 
 def raising(number: int) -> Any:
-    """A call of the kernel that fails."""
+    """Return a kernel call that fails with an error."""
 
     def fail(*_args: Any, **_more: Any) -> None:
         raise OSError(number, os.strerror(number))
@@ -176,14 +176,14 @@ def test_a_large_file_has_the_checksum_of_all_its_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_a_text_and_its_lines(text: str, lines: list[str], whole: list[str]) -> None:
-    """Mutants: the end of the last line is no line, and a blank line is one wherever it stands."""
+    """Cover two mutants: the end of the last line is not a line, and a blank line counts anywhere."""
     assert files.split_lines(text) == lines
     assert files.split_whole_lines(text) == whole
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives a file away")
 def test_a_requested_mode_keeps_the_owner(folder: Path) -> None:
-    """A mutant: an owner of 0 is root, and only -1 is nobody's change."""
+    """Cover a mutant: owner 0 means root, and only -1 keeps the owner."""
     os.chown(folder / "conf", 12345, 12346)
     with (folder / "conf").open() as stream:
         files.set_file_attributes(stream.fileno(), 0o600)
@@ -202,7 +202,7 @@ def test_new_folders_are_open_to_all_users(folder: Path) -> None:
     ] * 2
 
 
-# --- folders that others own --------------------------------------------------------------------
+# --- folders of other accounts --------------------------------------------------------------------
 
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can be led to files of others")
 STRANGER = 65534
@@ -222,7 +222,7 @@ while True:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Iterator[Path]:
-    """A file of root's alone; it stays what it was, whatever a test does."""
+    """Make a file that only root may read. It must stay unchanged in each test."""
     path = tmp_path / "secret"
     path.write_text("secret\n")
     path.chmod(0o600)
@@ -237,16 +237,16 @@ def secret(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Path:
-    """A folder of an account that is not root."""
-    folder = tmp_path / "theirs"
+def foreign_folder(tmp_path: Path) -> Path:
+    """Make a folder of an account that is not root."""
+    folder = tmp_path / "foreign"
     folder.mkdir()
     os.chown(folder, STRANGER, STRANGER)
     return folder
 
 
 def swap_after_mkstemp(monkeypatch: pytest.MonkeyPatch, target: Path) -> None:
-    """Let every temporary file become a link as soon as it is there."""
+    """Replace every temporary file with a link as soon as it exists."""
     make = tempfile.mkstemp
 
     def swapped(*args: Any, **more: Any) -> tuple[int, str]:
@@ -266,7 +266,7 @@ def test_a_swapped_temporary_file_does_not_redirect_root(
     swap_after_mkstemp(monkeypatch, secret)
     monkeypatch.setattr(os, "setxattr", lambda one, *_: isinstance(one, int) or pytest.fail(one))
     files.replace_file(str(tmp_path / "f"), b"x\n", 0o644, owner, "system_u:object_r:etc_t:s0")
-    # they have only renamed what is theirs
+    # the account renamed its own file only
     assert os.readlink(tmp_path / "f") == str(secret)
 
 
@@ -281,32 +281,39 @@ def test_a_mount_point_replaced_by_a_link_is_not_written(
 
 
 @AS_ROOT
-def test_a_file_in_an_accounts_folder_belongs_to_it(theirs: Path) -> None:
-    files.write_file_atomically(str(theirs / "more/f"), "x\n", 0o640, (0, 0))
-    for path, mode in ((theirs / "more/f", 0o640), (theirs / "more", 0o700)):
+def test_a_file_in_an_accounts_folder_belongs_to_it(foreign_folder: Path) -> None:
+    files.write_file_atomically(str(foreign_folder / "more/f"), "x\n", 0o640, (0, 0))
+    for path, mode in ((foreign_folder / "more/f", 0o640), (foreign_folder / "more", 0o700)):
         info = path.stat()
         assert (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (STRANGER, STRANGER, mode)
-    assert os.listdir(theirs / "more") == ["f"]
-    # one that an older version has written as root
-    os.chown(theirs / "more/f", 0, 0)
-    files.write_file_atomically(str(theirs / "more/f"), "y\n", None, (0, 0))
-    assert (theirs / "more/f").stat().st_uid == STRANGER
+    assert os.listdir(foreign_folder / "more") == ["f"]
+    # a file that an older version wrote as root
+    os.chown(foreign_folder / "more/f", 0, 0)
+    files.write_file_atomically(str(foreign_folder / "more/f"), "y\n", None, (0, 0))
+    assert (foreign_folder / "more/f").stat().st_uid == STRANGER
 
 
 @AS_ROOT
-def test_an_account_that_swaps_names_quickly_gains_nothing(theirs: Path, secret: Path) -> None:
+def test_an_account_that_swaps_names_quickly_gains_nothing(
+    foreign_folder: Path, secret: Path
+) -> None:
     python = shutil.which("python3", path="/usr/bin:/bin") or "python3"
     command = [python, "-I", "-c", TAKE, str(secret)]
     with subprocess.Popen(
-        command, cwd=theirs, user=STRANGER, group=STRANGER, extra_groups=[], stdout=subprocess.PIPE
+        command,
+        cwd=foreign_folder,
+        user=STRANGER,
+        group=STRANGER,
+        extra_groups=[],
+        stdout=subprocess.PIPE,
     ) as stranger:
         try:
             assert stranger.stdout
             assert int(stranger.stdout.readline()) == STRANGER
             for _ in range(40):
-                with contextlib.suppress(OSError):  # they may break what is theirs
+                with contextlib.suppress(OSError):  # the account may break its own files
                     files.write_file_atomically(
-                        str(theirs / "fullmesh.prom"), "# HELP x\n" * 200, 0o644, (0, 0)
+                        str(foreign_folder / "fullmesh.prom"), "# HELP x\n" * 200, 0o644, (0, 0)
                     )
                 assert stat.S_IMODE(secret.stat().st_mode) == 0o600
         finally:
@@ -339,40 +346,42 @@ def test_a_group_of_root_counts_unless_an_acl_hides_more(
 
 
 @AS_ROOT
-def test_a_link_is_followed_only_if_root_made_it(tmp_path: Path, theirs: Path) -> None:
+def test_a_link_is_followed_only_if_root_made_it(tmp_path: Path, foreign_folder: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
-    for link, to in (("absolute", str(target)), ("relative", "../target"), ("up", "theirs")):
-        (tmp_path / link).symlink_to(to if to != "../target" else "theirs/../target")
+    for link, to in (("absolute", str(target)), ("relative", "../target"), ("up", "foreign")):
+        (tmp_path / link).symlink_to(to if to != "../target" else "foreign/../target")
     files.write_file_atomically(str(tmp_path / "absolute/f"), "x\n")
     files.write_file_atomically(str(tmp_path / "relative/g"), "x\n")
     assert sorted(os.listdir(target)) == ["f", "g"]
-    (theirs / "link").symlink_to(target)
+    (foreign_folder / "link").symlink_to(target)
     with pytest.raises(account.ForeignFolderError, match="through the link 'link'"):
-        files.write_file_atomically(str(theirs / "link/h"), "x\n")
+        files.write_file_atomically(str(foreign_folder / "link/h"), "x\n")
     (tmp_path / "round").symlink_to("round")
     with pytest.raises(OSError, match="Too many levels"):
         account.act_in_folder(str(tmp_path / "round"), lambda _: None)
 
 
 @AS_ROOT
-def test_a_renamed_folder_stays_the_checked_one(tmp_path: Path, theirs: Path, secret: Path) -> None:
-    """Debian's folder is root's and lies in one of the account prometheus, which can rename it."""
-    (theirs / "root").mkdir()
+def test_a_renamed_folder_stays_the_checked_one(
+    tmp_path: Path, foreign_folder: Path, secret: Path
+) -> None:
+    """Cover Debian's folder: root's, in a folder of the account prometheus, which can rename it."""
+    (foreign_folder / "root").mkdir()
 
     def work(here: str) -> None:
-        (theirs / "root").rename(theirs / "moved")
-        (theirs / "root").symlink_to(tmp_path)
+        (foreign_folder / "root").rename(foreign_folder / "moved")
+        (foreign_folder / "root").symlink_to(tmp_path)
         files.replace_file(here + "/secret", b"x\n", 0o644, None, "")
 
-    account.act_in_folder(str(theirs / "root"), work)
-    assert os.listdir(theirs / "moved") == ["secret"]
-    assert (theirs / "moved/secret").stat().st_uid == 0
+    account.act_in_folder(str(foreign_folder / "root"), work)
+    assert os.listdir(foreign_folder / "moved") == ["secret"]
+    assert (foreign_folder / "moved/secret").stat().st_uid == 0
 
 
 @AS_ROOT
 def test_an_error_names_the_folder_and_its_numeric_owner(
-    tmp_path: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, foreign_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(here: str) -> None:
         os.rename(here + "/a", here + "/b")
@@ -381,19 +390,19 @@ def test_an_error_names_the_folder_and_its_numeric_owner(
         account.act_in_folder(str(tmp_path), fail)
     assert (raised.value.filename, raised.value.filename2) == (f"{tmp_path}/a", f"{tmp_path}/b")
 
-    def nobody(_uid: int) -> pwd.struct_passwd:
+    def unknown_user(_uid: int) -> pwd.struct_passwd:
         raise KeyError
 
-    monkeypatch.setattr(pwd, "getpwuid", nobody)
-    files.write_file_atomically(str(theirs / "f"), "x\n")
-    assert (theirs / "f").stat().st_uid == STRANGER
+    monkeypatch.setattr(pwd, "getpwuid", unknown_user)
+    files.write_file_atomically(str(foreign_folder / "f"), "x\n")
+    assert (foreign_folder / "f").stat().st_uid == STRANGER
 
 
 ASIDE = {"rename", "replace", "unlink", "exists", "lexists", "atomic_move"}
 
 
 def misused_names(tree: ast.AST) -> list[int]:
-    """The lines in which a name of mkstemp's goes into a call that could follow a link."""
+    """List the lines that pass a name of mkstemp to a call that could follow a link."""
     lines = []
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
@@ -443,7 +452,7 @@ def diff_of_links(root: Path, path: str) -> object:
 
 
 def diff_of_undone_links(root: Path, path: str) -> object:
-    """The profile of before comes back in place of ours."""
+    """Return the diff of an undo: the old profile replaces ours."""
     (root / path[1:]).write_text(HEAD)
     new: Any = {path: {"text": PRIVATE, "mode": 0o600}}
     return change.diff_links(str(root), {path: HEAD}, new, [])
@@ -504,6 +513,6 @@ def test_a_diff_shows_public_files_and_values_of_the_plan(tmp_path: Path) -> Non
         "before_header": "/file",
         "after_header": "/file",
     }
-    # a profile that the plan gives, and NetworkManager wants it private
+    # a profile from the plan, which NetworkManager requires to be private
     new: Any = {"/profile": {"text": HEAD + "[ipv4]\n", "mode": 0o600}}
     assert "[ipv4]" in str(change.diff_links(str(tmp_path), {}, new, []))

@@ -51,7 +51,7 @@ def test_one_nodes_environment_is_not_that_of_the_others() -> None:
 
 def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
     plan, held = simulated_nodes.hostvars(3)
-    looked = simulated_nodes.registered(held)["__verify_cluster_node"]["answers"]
+    looked = simulated_nodes.group_answers(held)["__verify_cluster_node"]["answers"]
     name = simulated_nodes.name_of(1)
     looked[name]["facts"]["interface"]["name"] = "ens5"
     jobs = verify_cluster.ladder_jobs(plan, held, looked, {"WORLD_SIZE": 3}, PYTHON)
@@ -67,7 +67,7 @@ def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
 
 def test_ranks_get_the_library_settings_of_a_login() -> None:
     plan, held = simulated_nodes.hostvars(2)
-    looked = simulated_nodes.registered(held)["__verify_cluster_node"]["answers"]
+    looked = simulated_nodes.group_answers(held)["__verify_cluster_node"]["answers"]
     name, other = plan["nodes"]
     login = {
         "GLOO_DEVICE_TRANSPORT": "UV",
@@ -86,7 +86,7 @@ def test_ranks_get_the_library_settings_of_a_login() -> None:
 
 def test_nodes_outside_the_limit_are_not_queried() -> None:
     plan, held = simulated_nodes.hostvars(3)
-    looked = simulated_nodes.registered(held)["__verify_cluster_node"]["answers"]
+    looked = simulated_nodes.group_answers(held)["__verify_cluster_node"]["answers"]
     out = simulated_nodes.name_of(2)
     del looked[out]
     opened = verify_cluster.ladder_opened(looked)
@@ -101,7 +101,7 @@ def test_nodes_outside_the_limit_are_not_queried() -> None:
 
 def test_every_node_connects_to_all_others() -> None:
     plan, held = simulated_nodes.hostvars(3)
-    told = simulated_nodes.registered(held)
+    told = simulated_nodes.group_answers(held)
     looked = told["__verify_cluster_node"]["answers"]
     opened = verify_cluster.ladder_opened(looked)
     scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)

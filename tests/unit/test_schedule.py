@@ -49,13 +49,13 @@ def seen_of(count: int, change: Any = None) -> ClusterObservations:
     if change:
         change(plan, held)
     return verify_cluster.collect_seen_state(
-        plan, simulated_nodes.registered(held), {**OPTIONS, "scope": scope}
+        plan, simulated_nodes.group_answers(held), {**OPTIONS, "scope": scope}
     )
 
 
 def answers(held: Any, part: str) -> Any:
     """What all nodes answered to a question."""
-    return simulated_nodes.registered(held)[f"__verify_cluster_{part}"]["answers"]
+    return simulated_nodes.group_answers(held)[f"__verify_cluster_{part}"]["answers"]
 
 
 @given(st.integers(2, 70))
@@ -70,8 +70,10 @@ def test_every_node_meets_every_other_once(count: int) -> None:
 
 
 def test_a_sweep_tests_every_pair_on_one_port() -> None:
-    plan = simulated_nodes.planned(COUNT)
-    looks = {name: simulated_nodes.look(plan, n)["ports"] for n, name in enumerate(plan["nodes"])}
+    plan = simulated_nodes.make_plan(COUNT)
+    looks = {
+        name: simulated_nodes.query_node(plan, n)["ports"] for n, name in enumerate(plan["nodes"])
+    }
     scope = schedule.build_probe_scope(plan, "auto", [], False, "run")
     assert scope["sweep"]
     used: set[tuple[str, int]] = set()
@@ -92,16 +94,18 @@ def test_a_sweep_tests_every_pair_on_one_port() -> None:
 
 
 def test_few_nodes_or_a_request_test_every_listener() -> None:
-    plan = simulated_nodes.planned(3)
+    plan = simulated_nodes.make_plan(3)
     assert not schedule.build_probe_scope(plan, "auto", [], False, "run")["sweep"]
-    many = simulated_nodes.planned(COUNT)
+    many = simulated_nodes.make_plan(COUNT)
     assert not schedule.build_probe_scope(many, "ports", [], False, "run")["sweep"]
 
 
 def test_after_a_join_the_new_links_are_tested() -> None:
-    plan = simulated_nodes.planned(6)
+    plan = simulated_nodes.make_plan(6)
     new = simulated_nodes.name_of(4)
-    looks = {name: simulated_nodes.look(plan, n)["ports"] for n, name in enumerate(plan["nodes"])}
+    looks = {
+        name: simulated_nodes.query_node(plan, n)["ports"] for n, name in enumerate(plan["nodes"])
+    }
     scope = schedule.build_probe_scope(plan, "auto", [new], True, "run")
     tried = {
         (name, target["node"])
@@ -126,7 +130,7 @@ def test_after_a_join_the_new_links_are_tested() -> None:
 
 
 def test_after_a_leave_one_link_of_each_node_is_tried() -> None:
-    plan = simulated_nodes.planned(4)
+    plan = simulated_nodes.make_plan(4)
     scope = schedule.build_probe_scope(plan, "auto", [], True, "run")
     assert [len(schedule.select_peers(plan, name, scope)) for name in plan["nodes"]] == [1, 1, 1, 1]
     (said,) = mesh.describe_coverage(ClusterObservations(plan=plan, nodes={}, scope=scope))
@@ -154,8 +158,8 @@ PARAMETERS: dict[str, Any] = {
 def test_a_healthy_node_sends_at_most_a_kilobyte(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = simulated_nodes.planned(1000)
-    ports = simulated_nodes.look(simulated_nodes.planned(3), 1)["ports"]
+    plan = simulated_nodes.make_plan(1000)
+    ports = simulated_nodes.query_node(simulated_nodes.make_plan(3), 1)["ports"]
     looks = dict.fromkeys(plan["nodes"], ports)
     scope = schedule.build_probe_scope(plan, "auto", [], False, "run")
     name = simulated_nodes.name_of(500)
@@ -163,7 +167,7 @@ def test_a_healthy_node_sends_at_most_a_kilobyte(
     own = plan["nodes"][name]["address"]
     asked = {"node": name, "address": own, "sweep": rows, "master": plan["master"]["node"]}
     monkeypatch.setattr(
-        sweep, "probe_links", lambda targets, *_more: simulated_nodes.all_well(targets, own)
+        sweep, "probe_links", lambda targets, *_more: simulated_nodes.pass_all(targets, own)
     )
     monkeypatch.setattr(
         second_call, "survey_neighbours", lambda _peers: {"count": 0, "entries": {}}
@@ -174,14 +178,14 @@ def test_a_healthy_node_sends_at_most_a_kilobyte(
 
 
 def test_a_sweep_begins_no_more_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = simulated_nodes.planned(1000)
-    ports = simulated_nodes.look(simulated_nodes.planned(3), 1)["ports"]
+    plan = simulated_nodes.make_plan(1000)
+    ports = simulated_nodes.query_node(simulated_nodes.make_plan(3), 1)["ports"]
     scope = schedule.build_probe_scope(plan, "auto", [], False, "run")
     rows = schedule.build_sweep(
         plan, dict.fromkeys(plan["nodes"], ports), simulated_nodes.name_of(1), scope
     )
     monkeypatch.setattr(
-        sweep, "probe_links", lambda targets, *_more: simulated_nodes.all_well(targets, "")
+        sweep, "probe_links", lambda targets, *_more: simulated_nodes.pass_all(targets, "")
     )
     me: Any = {"node": "", "address": "", "token": "", "payload": 0}
     found, tried = sweep.sweep_peers(rows, me, 1.0, 16, 0.0)
@@ -314,7 +318,7 @@ def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
     }
     scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
     seen = verify_cluster.collect_seen_state(
-        plan, simulated_nodes.registered(held), {**OPTIONS, "scope": scope}
+        plan, simulated_nodes.group_answers(held), {**OPTIONS, "scope": scope}
     )
     assert root_cause.build_result(seen, ABOUT)["verdict"] == "ok"
 
@@ -347,7 +351,7 @@ def diagnosed(change: Any = None) -> Any:
     if change:
         change(plan, held)
     about = {"run": simulated_nodes.RUN, "started": ABOUT.started, "finished": ABOUT.finished}
-    own = simulated_nodes.diagnosed(plan, held)
+    own = simulated_nodes.group_diagnosis_answers(plan, held)
     return diagnose.diagnose_result(own, list(held), {**about, "scope": scope})
 
 
@@ -389,7 +393,7 @@ def test_a_diagnosis_names_the_one_blocked_link_of_many() -> None:
 
 
 def test_a_request_for_rates_tests_every_link() -> None:
-    plan = simulated_nodes.planned(COUNT)
+    plan = simulated_nodes.make_plan(COUNT)
     assert diagnose.diagnose_scope(plan, "0", "run")["sweep"]
     assert not diagnose.diagnose_scope(plan, "1", "run")["sweep"]
 
@@ -398,7 +402,7 @@ def test_a_run_that_excludes_nodes_says_so_without_blame() -> None:
     plan, held = simulated_nodes.hostvars(3)
     for name in list(held)[:2]:
         held[name] = {"ansible_host": "10.0.0.1"}
-    seen = verify_cluster.collect_seen_state(plan, simulated_nodes.registered(held), OPTIONS)
+    seen = verify_cluster.collect_seen_state(plan, simulated_nodes.group_answers(held), OPTIONS)
     result = root_cause.build_result(seen, ABOUT)
     assert (result["verdict"], result["findings"]) == ("ok", [])
     rungs = {rung["id"]: (rung["status"], rung["reason"]) for rung in result["rungs"]}

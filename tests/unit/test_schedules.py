@@ -1,7 +1,8 @@
-"""What can happen to a node in any order: changes, confirmations, ends in the middle, guards, boots, people's edits.
+"""Run the events of a node in any order: changes, confirmations, crashes, guards, boots, edits.
 
-The real engine in the model of `tests/support/crash_points.py`, with a clock of its own. Hypothesis chooses the order
-and makes a failing one short: some hundred steps with every commit, 10,000 with ``./fullmesh test reliability``.
+The tests run the real engine in the model of `tests/support/crash_points.py`, with a simulated
+clock. Hypothesis chooses the order and shortens a failing one. Each commit runs some hundred steps,
+and ``./fullmesh test reliability`` runs 10,000.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ from hypothesis.stateful import (
 
 SECONDS = 30
 FILES = ("a", "b", "c", "d/new")
-# Two roles' files; both write one of them, and nobody the last.
+# Files of two roles. Both write "b", and no role owns the last file.
 OWNED = {"peer_firewall": ("a", "b", "d/new"), "static_ip": ("b", "c")}
-BESIDE = "beside"
-# The calls of a process at which it is ended, or gets an error; most are not. A change has about 150.
+UNOWNED = "beside"
+# The call at which a process is killed or gets an error, 0 for none. Most are 0. A change has about
+# 150 calls.
 ENDS = st.sampled_from([0, 0, 0, 0]) | st.integers(1, 160)
 NO_ERROR = st.sampled_from([0, 0, 0, *ERRORS])
 NAMES = st.sampled_from(sorted(OWNED))
@@ -43,13 +45,13 @@ Etc = dict[str, str]
 
 
 class Node(World):
-    """The model with changes of two roles, a clock that the schedule sets, and units that wait to be run."""
+    """The model with changes of two roles, a simulated clock, and units that wait to run."""
 
     def __init__(self, top: Path) -> None:
         super().__init__(top, load())
         for path in list(self.etc.iterdir()):
             path.unlink()
-        for name in (*FILES[:3], BESIDE):
+        for name in (*FILES[:3], UNOWNED):
             (self.etc / name).write_text("first\n")
         self.set("running", self.manifest())
         self.clock = 100.0
@@ -61,28 +63,28 @@ class Node(World):
         )
 
     def sleep(self, seconds: float) -> None:
-        """Whoever waits sees time go by, in his own process."""
+        """Advance the clock in the process that sleeps."""
         self.clock += seconds
 
     def texts(self) -> Etc:
-        """All files of /etc."""
+        """Return the content of all files of /etc."""
         paths = [path for path in self.etc.rglob("*") if path.is_file()]
         return {str(path.relative_to(self.etc)): path.read_text() for path in paths}
 
     def folder(self, name: str) -> str:
-        """Where a transaction lies."""
+        """Return the folder of a transaction."""
         return str(self.store / name)
 
     def arm(self, name: str, token: str) -> None:
-        """A module's beginning."""
+        """Arm a change, as a module does first."""
         paths = [str(self.etc / one) for one in OWNED[name]]
         self.engine.arm(self.run, name, SECONDS, paths, ["reload"], boot=[], token=token)
-        # what the change before this one has come to is seen here, before this one changes anything
+        # Check the end of the previous change here, before this one changes anything.
         self.set("seen", json.dumps([self.texts(), self.get("running") == self.manifest()]))
         self.set("armed", token)
 
     def changed(self, name: str, token: str, text: str) -> None:
-        """A module that writes by itself, as the firewall's."""
+        """Change files directly, as the firewall's module does."""
         self.arm(name, token)
         for one in OWNED[name]:
             os.makedirs(os.path.dirname(str(self.etc / one)), exist_ok=True)
@@ -92,18 +94,18 @@ class Node(World):
         self.engine.mark_change_applied(name)
 
     def detached(self, name: str, token: str, text: str) -> None:
-        """A module whose change is made by a unit, as the network's."""
+        """Change files through a unit, as the network's module does."""
         self.arm(name, token)
         files = {str(self.etc / one): {"text": text, "mode": 0o644} for one in OWNED[name]}
         self.engine.apply_change(self.run, name, files, [["reload"]])
 
     def confirm(self, name: str, token: str) -> None:
-        """A module's end; its word is kept."""
+        """Confirm the change at the end of a module, and keep the answer."""
         self.set("word", "")
         self.set("word", self.engine.disarm(self.run, name, token))
 
     def waiting(self, guards: bool) -> list[tuple[str, list[str]]]:
-        """Units that systemd has been told to start, or guards, with the words of their program."""
+        """List the units that systemd was asked to start, or the guards, with the words of their programs."""
         found = []
         for path in sorted(self.systemd.glob("fullmesh-*")):
             if (path.suffix == ".service") is guards:
@@ -111,7 +113,7 @@ class Node(World):
         return found
 
     def program(self, words: list[str]) -> None:
-        """What systemd starts: the script of a guard, or the engine itself."""
+        """Return what systemd starts: a guard's script or the engine itself."""
         if "/bin/sh" in words:
             back = words[-1].split()[-3]
             if os.path.exists(back):
@@ -122,13 +124,13 @@ class Node(World):
 
 
 def token_in(words: list[str]) -> str:
-    """Whose a guard is: its shell gets the script, the token and the verb."""
+    """Return the owner of a guard. Its shell gets the script, the token and the verb."""
     return words[-1].split()[-2]
 
 
 @dataclass
-class Pending:
-    """A change that has neither been confirmed nor put back: what may stand on the node at its end."""
+class PendingChange:
+    """A change that is neither confirmed nor reverted, with the state that it may leave."""
 
     name: str
     token: str
@@ -136,34 +138,34 @@ class Pending:
     new: Etc
     confirming: bool = False
     edited: bool = False
-    # its run has been told that the node puts it back, and has ended
-    told: bool = False
+    # the run was told that the node reverts the change, and has ended
+    reported: bool = False
 
 
 class Schedules(RuleBasedStateMachine):
-    """Steps in any order, and what must hold after each that ends something."""
+    """Steps in any order, with checks after each step that ends a change."""
 
     def __init__(self) -> None:
         super().__init__()
         self.top = tempfile.mkdtemp(dir=shared_memory())
         self.node = Node(Path(self.top))
-        self.pending: Pending | None = None
+        self.pending: PendingChange | None = None
         self.etc: Etc = self.node.texts()
         self.read = True
         self.number = 0
         self.late: list[list[str]] = []
-        # systemd starts the guard no more: the next run or boot puts back
+        # systemd no longer starts the guard, so the next run or boot reverts
         self.given_up = False
 
     @initialize()
     def begin(self) -> None:
-        """Hypothesis wants a first step where every rule has a precondition."""
+        """Do the first step, which Hypothesis needs if every other rule has a precondition."""
 
     # --- runs -------------------------------------------------------------------------------------
 
     @rule(name=NAMES, detached=st.booleans(), at=ENDS, error=NO_ERROR)
     def a_run_changes(self, name: str, detached: bool, at: int, error: int) -> None:
-        """Arm and change; it is refused while another one waits, and may be ended anywhere."""
+        """Arm and change. This is refused while another change waits, and may crash at any call."""
         self.number += 1
         token, text = f"run{self.number}", f"{name} {self.number}\n"
         work = self.node.detached if detached else self.node.changed
@@ -175,15 +177,15 @@ class Schedules(RuleBasedStateMachine):
             mine = self.token_of(before.name) == before.token
             assert mine or not armed, "two changes at once"
         if before and not armed and self.token_of(name) != token:
-            # whether it has put back the one before, or found that it still waits
-            self.settled_if_over()
+            # The engine has reverted the previous change, or has found that it still waits.
+            self.check_if_over()
         elif before and armed:
             self.over(*json.loads(self.node.get("seen")))
         elif before:
             self.over()
         if armed or self.token_of(name) == token:
             new = {**self.etc, **dict.fromkeys(OWNED[name], text)}
-            self.pending = Pending(name, token, dict(self.etc), new, edited=not self.read)
+            self.pending = PendingChange(name, token, dict(self.etc), new, edited=not self.read)
             self.given_up = False
         elif done:
             assert self.node.said, "no change, and no word"
@@ -191,14 +193,14 @@ class Schedules(RuleBasedStateMachine):
     @precondition(lambda self: self.pending)
     @rule(at=ENDS, error=NO_ERROR)
     def its_run_confirms(self, at: int, error: int) -> None:
-        """The node's word about the end is true."""
+        """Confirm a change. The node must report the true result."""
         assert self.pending
         self.units_of_systemd(at=0)
         one = self.pending
-        # a module that did not come to its end has failed its run
+        # A module that crashes fails its run.
         if (
             one is None
-            or one.told
+            or one.reported
             or self.node.engine.read_apply_progress(one.name).get("state") != "done"
         ):
             return
@@ -212,27 +214,27 @@ class Schedules(RuleBasedStateMachine):
         if word in ("fired", "idle") and not self.faults():
             assert now == one.old, f"{word}, and still there: {now}"
         if "TX-110" in self.node.said:
-            one.told, one.confirming = True, False
-        self.settled_if_over()
+            one.reported, one.confirming = True, False
+        self.check_if_over()
 
     @precondition(lambda self: self.pending)
     @rule(at=ENDS)
     def another_run_confirms(self, at: int) -> None:
-        """Somebody else's change is not his to end."""
+        """Check that a run cannot confirm the change of another run."""
         one = self.pending
         assert one
         self.node.set("word", "")
         self.node.process(lambda: self.node.confirm(one.name, "another"), at)
         if self.is_armed():
-            # of one that is being put back everybody hears that it is too late
+            # While a change is being reverted, every caller gets "fired" (too late).
             late = ["fired"] if self.state() == "restoring" else []
             assert self.node.get("word") in ["", *late], "confirmed by another run"
-        self.settled_if_over()
+        self.check_if_over()
 
     @precondition(lambda self: self.pending)
     @rule(at=ENDS)
     def its_run_gives_up(self, at: int) -> None:
-        """What cannot be proved is put back at once, by a unit."""
+        """Revert a change at once, through a unit, because the run cannot prove that it worked."""
         one = self.pending
         assert one
         self.node.process(lambda: self.node.engine.fire(self.node.run, one.name, "no proof"), at)
@@ -241,12 +243,12 @@ class Schedules(RuleBasedStateMachine):
 
     @rule(at=ENDS)
     def units_of_systemd(self, at: int) -> None:
-        """What was started in the background comes to its end; what is killed is started again where it asks so."""
+        """Run the background units to their end. Systemd starts a killed one again if its unit asks for that."""
         for unit, words in self.node.waiting(guards=False):
             self.node.forget(unit)
             again = any("Restart=on-failure" in word for word in words)
             self.started(words, at, again=again)
-        self.settled_if_over()
+        self.check_if_over()
 
     @rule(
         seconds=st.sampled_from([1, 10, SECONDS, 3600]),
@@ -255,7 +257,7 @@ class Schedules(RuleBasedStateMachine):
         again=st.booleans(),
     )
     def time_goes_by(self, seconds: int, at: int, error: int, again: bool) -> None:
-        """Timers that are due run, and are killed or fail in the middle, perhaps more often than systemd goes along."""
+        """Run the timers that are due. They may be killed or fail, perhaps more often than systemd restarts them."""
         if seconds < SECONDS:
             self.node.clock += seconds
             return
@@ -266,24 +268,24 @@ class Schedules(RuleBasedStateMachine):
             self.late.append(words)
             self.started(words, at, error, again=again)
             self.given_up = not again
-        self.settled_if_over()
+        self.check_if_over()
         waits = self.pending is not None and again and not self.given_up
         assert not waits, "its time is over, and it still waits"
 
     @precondition(lambda self: self.late)
     @rule(which=st.integers(0, 100))
-    def a_guard_of_long_ago(self, which: int) -> None:
-        """One that systemd had started already when its change was confirmed."""
+    def a_late_guard(self, which: int) -> None:
+        """Run a guard that systemd had already started when its change was confirmed."""
         words = self.late[which % len(self.late)]
         before = self.node.texts()
         if self.pending and token_in(words) == self.pending.token:
-            return  # it is there for the change that waits
+            return  # it belongs to the pending change
         self.node.process(lambda: self.node.program(words))
         assert self.node.texts() == before, "a late guard has undone something"
 
     @rule(at=ENDS, again=st.booleans())
     def a_reboot(self, at: int, again: bool) -> None:
-        """Everything in memory is gone; the boot may be cut short by the next one."""
+        """Lose everything in memory. A second boot may interrupt the first."""
         for turn in range(2 if again else 1):
             self.late = []
             self.node.reboot()
@@ -296,12 +298,12 @@ class Schedules(RuleBasedStateMachine):
 
     # --- people -------------------------------------------------------------------------------------
 
-    @rule(name=st.sampled_from([*FILES, BESIDE]), reload=st.booleans())
-    def somebody_edits(self, name: str, reload: bool) -> None:
-        """What is edited while a change waits belongs to the change; everything else stays for good."""
+    @rule(name=st.sampled_from([*FILES, UNOWNED]), reload=st.booleans())
+    def a_user_edits(self, name: str, reload: bool) -> None:
+        """Edit a file. While a change waits, the edit belongs to it. Otherwise the edit stays."""
         self.units_of_systemd(at=0)
         self.number += 1
-        text = f"somebody {self.number}\n"
+        text = f"user {self.number}\n"
         path = self.node.etc / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
@@ -320,17 +322,17 @@ class Schedules(RuleBasedStateMachine):
 
     @invariant()
     def nothing_changes_by_itself(self) -> None:
-        """Where nothing waits, everything is as it was last said to be."""
+        """Check that the files are unchanged if no change waits."""
         if self.pending is None:
             assert self.node.texts() == self.etc
 
     def teardown(self) -> None:
-        """An hour later, and after one more run and one more boot, nothing of ours is left."""
+        """Check that an hour, another run and another boot leave no files of Fullmesh."""
         try:
             self.time_goes_by(seconds=3600, at=0, error=0, again=True)
             self.node.process(self.node.next_run)
             assert not self.node.said, self.node.said
-            self.settled_if_over()
+            self.check_if_over()
             assert self.pending is None, "the next run has left it waiting"
             etc = dict(self.etc)
             self.a_reboot(at=0, again=False)
@@ -343,18 +345,18 @@ class Schedules(RuleBasedStateMachine):
     # --- helpers ------------------------------------------------------------------------------------
 
     def started(self, words: list[str], at: int, error: int = 0, *, again: bool = True) -> None:
-        """A program of systemd's: killed or failed, it is started again where that was asked for."""
+        """Run a program of systemd's. If it is killed or fails, systemd starts it again if asked to."""
         calls = self.node.process(lambda: self.node.program(words), at, error)
         if again and (not calls or self.node.said):
             self.node.process(lambda: self.node.program(words))
 
     def token_of(self, name: str) -> str:
-        """Whose a transaction is that lies in the store."""
+        """Return the token of a transaction in the store."""
         journal: Any = self.node.engine.read_json(self.node.folder(name) + "/journal.json")
         return str(journal.get("token", ""))
 
     def state(self) -> str:
-        """How far the change is that waits."""
+        """Return the state of the pending change."""
         assert self.pending
         if self.token_of(self.pending.name) != self.pending.token:
             return ""
@@ -364,20 +366,20 @@ class Schedules(RuleBasedStateMachine):
         """Return whether a change waits for its confirmation."""
         return self.pending is not None and self.state() in ("armed", "restoring")
 
-    def settled_if_over(self) -> None:
-        """Look at the node where the change has ended."""
+    def check_if_over(self) -> None:
+        """Check the node if the change has ended."""
         if self.pending and not self.is_armed():
             self.over()
 
     def faults(self) -> bool:
-        """Return whether the rollback has named something that it could not put back."""
+        """Return whether the rollback has reported a file that it could not restore."""
         assert self.pending
         return bool(
             self.node.engine.read_json(self.node.folder(self.pending.name) + "/fired").get("faults")
         )
 
     def over(self, seen: Etc | None = None, agreed: bool = False) -> None:
-        """The change has ended: all old or all new, and what the daemon has read stands there."""
+        """Check the end of a change: all files old or all new, and the daemon has read them."""
         one = self.pending
         if one is None:
             return
@@ -392,8 +394,8 @@ class Schedules(RuleBasedStateMachine):
             assert read or one.edited, "the daemon has read something else"
 
 
-# The same ones each time: whoever changes something else must not meet an order that nobody has seen. New ones are
-# drawn by the reliability part of --all.
+# Use the same orders each time, so that an unrelated commit never meets a new failing order. The
+# reliability part of --all draws new ones.
 SMALL = settings(
     max_examples=30,
     stateful_step_count=25,
@@ -404,7 +406,7 @@ SMALL = settings(
 
 
 def a_unit_that_could_not_be_removed() -> None:
-    """A confirmation without room for that forgot what else there was to remove."""
+    """Run out of disk space while a confirmation removes a unit. It once forgot the remaining files."""
     state = Schedules()
     state.begin()
     for _ in range(2):
@@ -416,7 +418,7 @@ def a_unit_that_could_not_be_removed() -> None:
 
 
 def a_folder_that_a_confirmation_could_not_remove() -> None:
-    """The same, of the folder made for it: the change was forgotten, and nobody knew that the folder was ours."""
+    """Leave a folder that a confirmation could not remove. It once forgot that Fullmesh made the folder."""
     for at in range(1, 20):
         state = Schedules()
         state.begin()
@@ -427,19 +429,19 @@ def a_folder_that_a_confirmation_could_not_remove() -> None:
 
 
 def a_guard_that_was_killed_for_good() -> None:
-    """Systemd gives up after ten starts, and the change waits for the next run."""
+    """Give up on a guard, as systemd does after ten starts. The change then waits for the next run."""
     state = Schedules()
     state.begin()
     state.a_run_changes(at=0, detached=False, error=0, name="peer_firewall")
     state.time_goes_by(again=False, at=1, error=0, seconds=SECONDS)
     assert state.is_armed()
-    state.a_guard_of_long_ago(which=0)
+    state.a_late_guard(which=0)
     state.teardown()
     assert state.pending is None
 
 
 def a_confirmation_that_could_not_be_written() -> None:
-    """Its run has failed by that: nobody confirms again, and the node puts back."""
+    """Fail to write a confirmation. The run fails, no run confirms again, and the node reverts."""
     state = Schedules()
     state.begin()
     for _ in range(4):
@@ -453,8 +455,8 @@ def a_confirmation_that_could_not_be_written() -> None:
     assert state.etc == before
 
 
-def a_stranger_who_comes_while_it_is_put_back() -> None:
-    """He hears that it is too late, and has ended nothing."""
+def a_foreign_confirmation_during_a_rollback() -> None:
+    """Confirm with another run's token during a rollback. The answer is "fired", and nothing ends."""
     state = Schedules()
     state.begin()
     for _ in range(2):
@@ -467,7 +469,7 @@ def a_stranger_who_comes_while_it_is_put_back() -> None:
 
 
 def a_folder_that_could_not_be_removed() -> None:
-    """A rollback that could not remove what it had made for the boot-time unit; the next run does."""
+    """Fail to remove the files of the boot-time unit during a rollback. The next run removes them."""
     for at in range(30, 40):
         state = Schedules()
         state.begin()
@@ -476,10 +478,10 @@ def a_folder_that_could_not_be_removed() -> None:
         state.teardown()
 
 
-# What Hypothesis found once, and may not find again for a long time.
+# Orders that Hypothesis found once and may not find again for a long time.
 FOUND = (
     a_folder_that_could_not_be_removed,
-    a_stranger_who_comes_while_it_is_put_back,
+    a_foreign_confirmation_during_a_rollback,
     a_unit_that_could_not_be_removed,
     a_guard_that_was_killed_for_good,
     a_folder_that_a_confirmation_could_not_remove,
@@ -488,9 +490,9 @@ FOUND = (
 
 
 @pytest.mark.parametrize("order", FOUND)
-def test_an_order_that_was_found_once(order: Callable[[], None]) -> None:
+def test_an_order_that_failed_once_passes(order: Callable[[], None]) -> None:
     order()
 
 
-def test_any_order_of_events() -> None:
+def test_any_order_of_events_keeps_the_node_whole() -> None:
     run_state_machine_as_test(Schedules, settings=SMALL)

@@ -1,7 +1,10 @@
-"""What containers cannot show: a kernel of one's own, SELinux, reboots. The checks build on each other.
+"""Test on virtual machines: their own kernel, SELinux, reboots.
 
-Emulation is slow, so three boots serve nearly all of them: the first, one after a hard reset and one after an orderly
-reboot, both in the middle of a change that nobody has confirmed. Last come the reboots that SELinux itself needs.
+The tests build on each other.
+
+Emulation is slow, so three boots serve nearly all tests: the first one, one after a hard reset, and
+one after an orderly reboot. Both reboots interrupt an unconfirmed change. The reboots that SELinux
+itself needs come last.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from .conftest import Machines, play
 
 SITE, VERIFY = "tests/vm/site.yml", "tests/vm/verify.yml"
 EL, UBUNTU = "el1", "ubuntu1"
-# Settings of the whole kernel, which a container cannot have; two beside the role's own.
+# Settings of the whole kernel, which a container cannot have, and two besides those of the role.
 SYSCTLS = {
     "net.core.rmem_max": None,
     "net.core.wmem_max": None,
@@ -27,7 +30,7 @@ SYSCTLS = {
     "net.ipv4.tcp_mem": "24576 32768 49152",
 }
 TUNING = {key: value for key, value in SYSCTLS.items() if value}
-# Time to come back in, for emulated machines on busy cores.
+# Time limits for emulated machines on busy cores.
 PATIENCE = {
     "static_ip_wait_seconds": 120,
     "static_ip_rollback_seconds": 300,
@@ -35,19 +38,19 @@ PATIENCE = {
     "selinux_mode_rollback_seconds": 300,
     "verify_cluster_deadline_seconds": 600,
 }
-# Torch for CPUs, and nobody who could use NCCL.
+# Torch for CPUs, without NCCL.
 CPU = {"nccl_manage": False, "torch_runtime_accelerator": "cpu"}
-# The rungs that there are without GPUs, up to a training job.
+# The checks that need no GPU, up to a training job.
 CHECKS = ("L0", "L1", "L2", "L3", "L4", "L5", "L8")
-# A denial of the kernel's that was one: what a permissive domain does is only watched.
+# Real denials of the kernel. In a permissive domain, denials are only logged.
 DENIED = "dmesg | grep 'avc: *denied' | grep -v permissive=1 | grep -E 'python|torch|fullmesh|pt_main' || true"
-# What is compared across tests: the kernel's values before.
+# The kernel's values before the first change, compared across tests.
 BARE: dict[str, Any] = {}
 CONVERGED: dict[str, Any] = {}
 
 
 def kernel(machines: Machines) -> dict[str, dict[str, str]]:
-    """The values of SYSCTLS on each machine."""
+    """Read the values of SYSCTLS on each machine."""
     command = "for k in {}; do echo $k=$(cat /proc/sys/$(echo $k | tr . /)); done".format(
         " ".join(SYSCTLS)
     )
@@ -58,14 +61,14 @@ def kernel(machines: Machines) -> dict[str, dict[str, str]]:
 
 
 def selinux(machines: Machines) -> tuple[str, str]:
-    """The mode now, and the one that the configuration asks for."""
+    """Return the current SELinux mode, and the configured one."""
     text = machines.on(EL, "getenforce; grep ^SELINUX= /etc/selinux/config")
     now, configured = text.split()
     return now.lower(), configured.partition("=")[2]
 
 
 def state(machines: Machines) -> dict[str, Any]:
-    """What an undo has to give back, of each machine: /etc, rules, addresses, kernel values, SELinux."""
+    """Return all state that an undo must restore: /etc, rules, addresses, kernel values, SELinux."""
     return {
         "etc": machines.etc(times=False),
         "rules": {
@@ -80,7 +83,7 @@ def state(machines: Machines) -> dict[str, Any]:
 def inventory(
     machines: Machines, name: str, links: bool = False, ssh_address: bool = False
 ) -> Path:
-    """The same machines where they answer now; with *links*, their first card shall have static addresses."""
+    """Write an inventory with the machines' current addresses. With *links*, their first interface gets static ones."""
     folder = machines.inventory.parent / f"inventory-{name}"
     (folder / "host_vars").mkdir(parents=True, exist_ok=True)
     for entry in ("hosts.yml", "group_vars"):
@@ -100,17 +103,17 @@ def inventory(
 
 
 def bootstrap(machines: Machines) -> Path:
-    """The user's inventory: static addresses, and the address of before to reach the machines at first."""
+    """Write the user's inventory: static addresses, and the old address for the first connection."""
     return machines.inventory.parent / "inventory-bootstrap"
 
 
 def static6(machine: plan.Machine) -> str:
-    """The static IPv6 address of a machine's first card, with prefix."""
+    """Return the static IPv6 address of a machine's first interface, with its prefix."""
     return str(ipaddress.ip_interface(machine.gateway6.removesuffix("2") + "77/64"))
 
 
 def eth0(machines: Machines, name: str) -> set[str]:
-    """The global addresses of the first card."""
+    """Return the global addresses of the first interface."""
     found = json.loads(machines.on(name, "ip -j addr show dev eth0"))
     return {
         f"{one['local']}/{one['prefixlen']}"
@@ -120,7 +123,7 @@ def eth0(machines: Machines, name: str) -> set[str]:
 
 
 def wrong_links(machines: Machines, name: str) -> list[dict[str, Any]]:
-    """Links that leave a machine where nobody finds it: another address, no gateway."""
+    """Return links that make a machine unreachable: another address, no gateway."""
     vm = machines.vms[name].machine
     common = {"mac": "", "gateway": "", "dns": [], "search": [], "mtu": 0, "routes": []}
     more: dict[str, Any] = {"vlan": {}, "bond": {}}
@@ -132,19 +135,19 @@ def wrong_links(machines: Machines, name: str) -> list[dict[str, Any]]:
 
 
 def cut(machines: Machines, network: str) -> None:
-    """Leave one machine in the middle of a change of its network, the other of its firewall: nobody gets in."""
+    """Interrupt a network change on one machine and a firewall change on the other. Both become unreachable."""
     now = inventory(machines, "now")
     links = {name: wrong_links(machines, name) for name in machines.vms}
     with ThreadPoolExecutor() as pool:
         firewall = pool.submit(play, "tests/vm/cut_firewall.yml", now, cut=f"all:!{network}")
         pool.submit(play, "tests/vm/cut_network.yml", now, cut=network, links=links).result()
     assert firewall.result().code == 0
-    # else the reboot would prove nothing
+    # otherwise the reboot would prove nothing
     machines.each(machines.wait_cut_off)
 
 
 def assert_as_before(machines: Machines, before: dict[str, list[str]], part: str) -> None:
-    """The node came back by itself, and nothing is left of the change or of what undid it."""
+    """Check that the node reverted by itself, and that no trace of the change or of its rollback is left."""
     now = machines.etc()
     for name in machines.vms:
         assert now[name] == before[name], part
@@ -158,13 +161,13 @@ def assert_as_before(machines: Machines, before: dict[str, list[str]], part: str
 
 
 def assert_nothing_drifted(machines: Machines, inventory: Path, **variables: Any) -> None:
-    """A run finds every node converged: no role runs, nothing changes."""
+    """Check that a run finds every node converged: no role runs, nothing changes."""
     done = play(SITE, inventory, **variables)
     assert (done.code, set(done.changed().values())) == (0, {0})
     assert "TASK [peer_firewall :" not in done.output
 
 
-def test_an_installed_machine(machines: Machines) -> None:
+def test_fresh_machines_have_the_expected_systems(machines: Machines) -> None:
     assert selinux(machines) == ("enforcing", "enforcing")
     assert ":sshd_t:" in machines.on(EL, "ps -C sshd -o label --no-headers | head -1")
     for name, vm in machines.vms.items():
@@ -173,7 +176,7 @@ def test_an_installed_machine(machines: Machines) -> None:
 
 
 def settings(mode: str) -> dict[str, Any]:
-    """SELinux' mode and more kernel values."""
+    """Return settings with an SELinux mode and more kernel values."""
     return {"selinux_mode": mode, "kernel_tuning_sysctls": TUNING, **CPU, **PATIENCE}
 
 
@@ -191,8 +194,8 @@ def test_site_converges_on_a_real_kernel(machines: Machines) -> None:
         assert values != BARE["kernel"][name]
 
 
-def test_a_value_that_a_real_kernel_refuses(machines: Machines) -> None:
-    """The lab's containers take any value; a kernel does not, and then everything is as before."""
+def test_a_value_that_the_kernel_rejects_is_reverted(machines: Machines) -> None:
+    """Set a value that a real kernel rejects (containers of the lab take any). Everything is reverted."""
     done = play(
         SITE,
         machines.inventory,
@@ -206,7 +209,7 @@ def test_a_value_that_a_real_kernel_refuses(machines: Machines) -> None:
     assert kernel(machines) == CONVERGED["kernel"]
 
 
-def test_a_hard_reset_in_the_middle_of_a_change(machines: Machines) -> None:
+def test_a_hard_reset_during_a_change_reverts_it(machines: Machines) -> None:
     before = machines.etc()
     boots = machines.boots()
     cut(machines, network=UBUNTU)
@@ -220,7 +223,7 @@ def test_selinux_stays_permissive_after_a_reset(machines: Machines) -> None:
     assert selinux(machines) == ("permissive", "permissive")
 
 
-def test_kernel_values_are_there_after_a_reset(machines: Machines) -> None:
+def test_kernel_values_survive_a_reset(machines: Machines) -> None:
     assert kernel(machines) == CONVERGED["kernel"]
 
 
@@ -241,7 +244,7 @@ print(json.dumps(found))
 
 
 def test_the_firewall_is_in_force_after_a_reset(machines: Machines) -> None:
-    """Seen from a peer, on the wire: ssh, the plan's ports, and nothing else."""
+    """Check from a peer: ssh and the plan's ports are reachable, and no others."""
     machines.until("firewall-cmd --state", "running")
     wanted = {"22": "open", "29500": "through", "29400": "through", "20000": "shut", "111": "shut"}
     for source, target in ((UBUNTU, EL), (EL, UBUNTU)):
@@ -251,7 +254,7 @@ def test_the_firewall_is_in_force_after_a_reset(machines: Machines) -> None:
         assert json.loads(text) == wanted, f"{source} -> {target}"
 
 
-def test_clock_and_launcher_after_a_reset(machines: Machines) -> None:
+def test_clock_and_launcher_work_after_a_reset(machines: Machines) -> None:
     machines.until("chronyc -n tracking >/dev/null && echo yes", "yes")
     sources = machines.on(UBUNTU, "chronyc -n sources")
     assert machines.vms[EL].machine.cluster_address.split("/")[0] in sources
@@ -264,7 +267,7 @@ def test_nothing_drifted_after_a_reset(machines: Machines) -> None:
 
 
 def test_dhcp_to_static_under_ssh_and_selinux_enforcing(machines: Machines) -> None:
-    """The interface of our own connection moves to another address, IPv4 and IPv6, and the play ends there."""
+    """Move the interface of the ssh connection to another IPv4 and IPv6 address, at which the play ends."""
     done = play(
         SITE,
         inventory(machines, "bootstrap", links=True, ssh_address=True),
@@ -282,11 +285,11 @@ def test_dhcp_to_static_under_ssh_and_selinux_enforcing(machines: Machines) -> N
 
 
 def test_a_second_run_at_the_new_address_changes_nothing(machines: Machines) -> None:
-    """The inventory still has the address of before, where nobody answers any more."""
+    """Run with an inventory that still has the old address, which no longer answers."""
     assert_nothing_drifted(machines, bootstrap(machines), **settings("enforcing"))
 
 
-def test_an_orderly_reboot_in_the_middle_of_a_change(machines: Machines) -> None:
+def test_an_orderly_reboot_during_a_change_reverts_it(machines: Machines) -> None:
     before = machines.etc()
     boots = machines.boots()
     cut(machines, network=EL)
@@ -295,7 +298,7 @@ def test_an_orderly_reboot_in_the_middle_of_a_change(machines: Machines) -> None
     assert_as_before(machines, before, "orderly reboot")
 
 
-def test_enforcing_and_static_addresses_after_a_reboot(machines: Machines) -> None:
+def test_enforcing_and_static_addresses_survive_a_reboot(machines: Machines) -> None:
     assert selinux(machines) == ("enforcing", "enforcing")
     for name, vm in machines.vms.items():
         addresses = eth0(machines, name)
@@ -306,13 +309,13 @@ def test_enforcing_and_static_addresses_after_a_reboot(machines: Machines) -> No
 
 
 def test_a_gloo_job_runs_under_enforcing(machines: Machines) -> None:
-    """The whole verification over both machines, one of them enforcing: collectives, every pair, and a training job."""
+    """Verify both machines, one of them enforcing: collectives, every pair, a training job."""
     done = play(
         VERIFY, inventory(machines, "moved", links=True, ssh_address=True), **settings("enforcing")
     )
     assert done.code == 0
-    for rung in CHECKS:
-        assert done.says(f"{rung} passed"), rung
+    for check in CHECKS:
+        assert done.says(f"{check} passed"), check
     assert selinux(machines) == ("enforcing", "enforcing")
     assert ":usr_t:" in machines.on(EL, "ls -Zd /opt/fullmesh/venv/")
     assert machines.on(EL, DENIED) == ""
@@ -325,7 +328,7 @@ def test_disabled_says_that_it_needs_a_reboot(machines: Machines) -> None:
     assert selinux(machines) == ("permissive", "disabled")
 
 
-def test_undo_gives_everything_back(machines: Machines) -> None:
+def test_undo_restores_everything(machines: Machines) -> None:
     done = play("playbooks/undo.yml", inventory(machines, "now"), **PATIENCE)
     assert done.code == 0
     for name, vm in machines.vms.items():
@@ -335,8 +338,8 @@ def test_undo_gives_everything_back(machines: Machines) -> None:
         assert now[part] == before, part
 
 
-def test_a_permitted_reboot_takes_the_node_that_needs_it(machines: Machines) -> None:
-    """The other one has no SELinux and goes on; the run ends when this one is back and has its mode."""
+def test_a_permitted_reboot_affects_only_the_node_that_needs_it(machines: Machines) -> None:
+    """Reboot the node with SELinux only. The run ends when that node is back in its new mode."""
     boots = machines.boots()
     done = play(
         "tests/vm/selinux.yml",
@@ -355,7 +358,7 @@ def test_back_from_disabled_everything_is_labelled_before_it_is_enforced(
     machines: Machines,
 ) -> None:
     machines.on(EL, "echo unlabelled > /etc/made-while-disabled")
-    # nothing was made there, and emulated it takes longer than all other checks together
+    # the tests made nothing in /usr, and relabeling it takes longer than all other checks together
     machines.on(EL, "echo /usr > /etc/selinux/fixfiles_exclude_dirs")
     done = play(
         "tests/vm/selinux.yml",
