@@ -1,11 +1,13 @@
-"""What a diagnosis costs beyond the cheapest thing that Ansible does with the same nodes.
+"""Measure how much a diagnosis costs compared with the cheapest task that Ansible runs on the same nodes.
 
     ./fullmesh lab up --name bench && .venv/bin/python benchmarks/diagnose.py \\
         --inventory /var/lib/fullmesh-lab/labs/bench/inventory [--rounds 5] [--before CHECKOUT]
 
-``ansible -m ping`` and ``./fullmesh diagnose`` are interleaved, and so is that of another checkout, so that a noisy
-machine disturbs all alike. The medians, their differences and ratios are printed, with the load, which says how far the
-seconds may be trusted.
+``ansible -m ping``, ``./fullmesh diagnose`` and that of another checkout are interleaved, so that a noisy machine
+affects
+all in the same way. The output has the medians, their differences and ratios, and the load, which shows how reliable
+the
+seconds are.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# seconds of our own, on an idle machine with two cores: for two nodes that nobody configured, and for eight of a lab
+# Seconds beyond the ping, on an idle machine with two cores: for two nodes without configuration, and for eight of a
+# lab.
 TARGETS = {2: 1.5, 8: 6.0}
 
 
 def seconds_of(command: list[str], folder: Path) -> float:
-    """How long a command takes; what it finds does not matter, that it ends without a fault of its own does."""
+    """Return the seconds of a command. Its findings do not matter, but it must not fail itself."""
     begun = time.monotonic()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
@@ -33,7 +36,7 @@ def seconds_of(command: list[str], folder: Path) -> float:
 
 
 def main() -> None:
-    """Run, interleaved, and print."""
+    """Run the commands interleaved, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--inventory", default="inventory/lab")

@@ -1,12 +1,13 @@
-"""How long the wheels take to reach N nodes: from the controller to each, and from node to node.
+"""Measure how long the wheels take to reach N nodes: from the controller to each, and from node to node.
 
     .venv/bin/python benchmarks/handover.py [--nodes 2 4 8] [--rounds 3] [--mib 32] [--mbit 200] [--fan-out 2 1]
 
-The code that the role torch_runtime runs on nodes, without Ansible and ssh. Every node and the controller is a
-network namespace whose cable carries ``--mbit`` in each direction (tbf), so the cable is the limit and not this
-machine's processors, which all nodes share. ``controller``: all nodes draw from the controller at once. ``tree K``:
-the controller gives it to the first node, then every node to at most K others. The ways take turns; medians count.
-Needs root. Everything happens in a network namespace of its own that is gone afterwards.
+This runs the node code of the role torch_runtime, without Ansible and ssh. Every node and the controller is a network
+namespace whose cable carries ``--mbit`` in each direction (tbf). So the cable is the limit, and not the CPUs of this
+machine, which all nodes share. ``controller``: all nodes download from the controller at once. ``tree K``: the
+controller
+sends the wheels to the first node, then every node to at most K others. The ways are interleaved; medians count.
+Needs root. Everything happens in its own network namespace, which is removed at the end.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ Order = dict[str, Any]
 
 
 def ip(lines: list[str], program: str = "ip") -> None:
-    """Hand many commands to one ip or tc."""
+    """Pass many commands to one ip or tc."""
     subprocess.run([program, "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
 
 
 class Host:
-    """A process in a network namespace of its own, told what to do over a pipe. Host 0 is the controller."""
+    """A process in its own network namespace, which gets orders over a pipe. Host 0 is the controller."""
 
     def __init__(self, number: int, folder: Path, manifest: Order) -> None:
         self.number, self.address = number, f"10.99.0.{number + 1}"
@@ -69,16 +70,16 @@ class Host:
         self.reader, self.writer = os.fdopen(self.answers), os.fdopen(self.orders, "w")
 
     def tell(self, **order: Any) -> None:
-        """Give an order; what it makes of it is asked later."""
+        """Send an order; ask() returns its answer."""
         self.writer.write(json.dumps(order) + "\n")
         self.writer.flush()
 
     def ask(self) -> Any:
-        """The answer to the last order."""
+        """Return the answer to the last order."""
         return json.loads(self.reader.readline())
 
     def live(self) -> None:
-        """In the child: leave the network, then do as told."""
+        """Run in the child: leave the network, then execute orders."""
         if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
             os._exit(2)
         steps = {"wire": self.wire, "start": self.start, "fetch": self.fetch, "stop": self.stop}
@@ -92,14 +93,14 @@ class Host:
         os._exit(0)
 
     def wire(self, order: Order) -> int:
-        """Address and speed of this end, once the parent has put the cable in; first call only says who we are."""
+        """Set address and speed of this end of the cable. The first call only returns the process id."""
         if order["mbit"]:
             ip(["link set lo up", f"address add {self.address}/24 dev eth0", "link set eth0 up"])
             ip([shape("eth0", order["mbit"])], "tc")
         return os.getpid()
 
     def start(self, order: Order) -> Order:
-        """Offer what is here, as the role does."""
+        """Offer the wheels of this host, as the role does."""
         known = {
             "path": self.path,
             "manifest": self.manifest,
@@ -109,13 +110,13 @@ class Host:
         return wheel_share.start_sharing(known | {"first": 50000, "last": 54095, "seconds": 600})
 
     def fetch(self, order: Order) -> Order:
-        """Take it from the given nodes."""
+        """Download the wheels from the given nodes."""
         return dict(
             fetch_pieces(SharedFile(self.path, self.manifest), order["sources"], SECRET, 600.0)
         )
 
     def stop(self, order: Order) -> Order:
-        """End the helper and forget what came."""
+        """End the helper and delete the downloaded wheels."""
         wheel_share.stop_sharing({"path": self.path})
         if self.number:
             for path in self.folder.iterdir():
@@ -123,7 +124,7 @@ class Host:
         return {}
 
     def end(self) -> None:
-        """Let the process go."""
+        """End the process."""
         with contextlib.suppress(OSError):
             self.tell(do="go")
         with contextlib.suppress(ChildProcessError):
@@ -133,12 +134,12 @@ class Host:
 
 
 def shape(device: str, mbit: int) -> str:
-    """tc's line that lets a cable carry so much."""
+    """Return tc's line that limits the rate of a cable."""
     return f"qdisc add dev {device} root tbf rate {mbit}mbit burst 64kb latency 100ms"
 
 
 def cable(hosts: list[Host], mbit: int) -> None:
-    """One bridge, one cable a host, shaped at both ends."""
+    """Make one bridge, and one cable per host, limited at both ends."""
     lines = ["link add mesh type bridge", "link set mesh up"]
     for host in hosts:
         host.tell(do="wire", mbit=0)
@@ -154,7 +155,7 @@ def cable(hosts: list[Host], mbit: int) -> None:
 
 
 def draw(host: Host, hosts: list[Host], ports: list[int], asked: list[int]) -> None:
-    """Tell a host to take it from others."""
+    """Order a host to download from others."""
     names = [
         {"name": f"h{n}", "address": hosts[n].address, "port": ports[n]}
         for n in asked
@@ -164,7 +165,7 @@ def draw(host: Host, hosts: list[Host], ports: list[int], asked: list[int]) -> N
 
 
 def once(hosts: list[Host], fan_out: int) -> tuple[float, int]:
-    """Seconds until the last node has it, and how many copies the controller gave; fan_out 0: it gives all."""
+    """Return the seconds until the last node is done, and the controller's copies; fan_out 0: all come from it."""
     for host in hosts:
         host.tell(do="start")
     ports = [host.ask()["port"] for host in hosts]
@@ -190,7 +191,7 @@ def once(hosts: list[Host], fan_out: int) -> tuple[float, int]:
     for host in hosts:
         host.tell(do="stop")
         host.ask()
-    time.sleep(1)  # helpers look for their control file twice a second
+    time.sleep(1)  # helpers read their control file twice a second
     if not all(report["complete"] and not report["reasons"] for report in reports):
         sys.exit(f"not every node has it: {reports}")
     return seconds, sum("h0" in report["from"] for report in reports)
@@ -233,7 +234,7 @@ def measure(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Go into a namespace of our own first."""
+    """Enter a new network namespace first."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

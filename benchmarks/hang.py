@@ -1,22 +1,25 @@
-"""What `hang` costs a job, and how long it takes to name a rank.
+"""Measure how much `hang` costs a job, and how long it takes to name a rank.
 
     python benchmarks/hang.py steps TORCH_PYTHON [--rounds 9] [--steps 400]
     python benchmarks/hang.py collectives TORCH_PYTHON [--rounds 15] [--count 20000]
     python benchmarks/hang.py ask [--ranks 64] [--rounds 5]
 
-``steps``: a DDP job of two ranks on the loopback, without anything, with the Flight Recorder, with recorder and hook,
-and with both while it is asked every five seconds (the least time between two looks of the watch). The kinds are
-interleaved, so that a noisy machine disturbs all alike; medians of the ranks' own step times, and their processor time
-a step, which a busy machine disturbs less. TORCH_PYTHON is a Python with torch.
+``steps``: a DDP job of two ranks on the loopback, in four kinds: without anything, with the Flight Recorder, with
+recorder and hook, and with both and a query every 5 s (the least time between two queries of the watch). The kinds are
+interleaved, so that a noisy machine affects all in the same way. The output has the medians of the ranks' own step
+times,
+and their CPU time per step, which a busy machine disturbs less. TORCH_PYTHON is a Python with torch.
 
-``collectives``: what one collective costs its rank, in processor time: a world of one, in which an all_reduce does
-nothing else than what every one does. Steps differ by more than that between two runs of the same job; of this the
-median holds to a part of a microsecond, and times the collectives of a step it is what the recorder adds to it. And
-what a look costs: the record of a full buffer.
+``collectives``: the CPU time of one collective in a world of one, in which an all_reduce does only the common work of
+all collectives. Step times differ by more than this between two runs of the same job, but this median is stable to a
+part of a microsecond. Multiplied by the collectives of a step, it is the cost of the recorder. The output also has the
+cost of a query: the dump of a full buffer.
 
-``ask``: as many processes with the hook, one of them asleep while all others are in an all_reduce; their torch is a
-stand-in with a record that a real one wrote, since so many real ones need more memory than this machine has. The whole
-way from the question to the named cause, two looks with three seconds between them, and bytes for each rank and look.
+``ask``: many processes with the hook. One of them sleeps while all others are in an all_reduce. Their torch is a
+    stand-in
+with a record that a real one wrote, because so many real ones need more memory than this machine has. The output has
+the
+time from the query to the named cause, with two queries 3 s apart, and the bytes for each rank and query.
 """
 
 from __future__ import annotations
@@ -78,7 +81,7 @@ dump = time.process_time() - begun
 print(json.dumps([each, dump, len(json.loads(dumped).get("entries") or [])]), flush=True)
 os._exit(0)
 """
-# DDP's step above: two buckets of gradients.
+# The DDP step above has two buckets of gradients.
 OF_A_STEP = 2
 RANK = """
 import sys, time, types
@@ -99,27 +102,27 @@ time.sleep(100000) if {late} else sys.stdin.read()
 
 @contextmanager
 def hooked() -> Iterator[Path]:
-    """The hook as the launchers' folder has it."""
+    """Yield a copy of the hook, in a folder like the launchers'."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(HOOK, Path(folder) / "sitecustomize.py")
         yield Path(folder)
 
 
 def environment(rank: int, world: int, port: int, **more: str) -> dict[str, str]:
-    """What a launcher tells a rank."""
+    """Return the variables that a launcher sets for a rank."""
     told = {"RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     found = {"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     return {**found, **{name: str(value) for name, value in told.items()}, **more}
 
 
 def carried(kind: str, hook: Path) -> dict[str, str]:
-    """The environment that makes a job one of this kind; torch 2.13 has the recorder on unless it is told otherwise."""
+    """Return the environment of a kind of job. torch 2.13 has the recorder on by default."""
     more = {"TORCH_FR_BUFFER_SIZE": "0" if kind == "bare" else "2000"}
     return more | ({"PYTHONPATH": str(hook)} if "hook" in kind else {})
 
 
 def job(python: str, kind: str, steps: int, port: int, hook: Path) -> tuple[float, float]:
-    """One job: the median step of its ranks in seconds, and their processor seconds a step."""
+    """Run one job; return the median step of its ranks in seconds, and their CPU seconds per step."""
     import fullmesh_hang_look as hang_look  # noqa: PLC0415 (its folder is known only now)
 
     more = carried(kind, hook)
@@ -140,7 +143,7 @@ def job(python: str, kind: str, steps: int, port: int, hook: Path) -> tuple[floa
 
 
 def steps(args: argparse.Namespace) -> None:
-    """Run the kinds in turn, and print."""
+    """Run the kinds in turn, and print the figures."""
     found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     with hooked() as hook:
         for number in range(args.rounds):
@@ -153,12 +156,12 @@ def steps(args: argparse.Namespace) -> None:
         step, used = (statistics.median(part) for part in zip(*runs, strict=True))
         print(
             f"{kind:<24} {step * 1e3:8.3f} ms a step ({step / bare[0] - 1:+.2%}),"
-            f" {used * 1e3:8.3f} ms of processor ({used / bare[1] - 1:+.2%})"
+            f" {used * 1e3:8.3f} ms of CPU ({used / bare[1] - 1:+.2%})"
         )
 
 
 def collectives(args: argparse.Namespace) -> None:
-    """Run the kinds that are not asked in turn, and print."""
+    """Run the kinds without queries in turn, and print the figures."""
     found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS[:-1]}
     with hooked() as hook:
         for number in range(args.rounds):
@@ -185,7 +188,7 @@ def collectives(args: argparse.Namespace) -> None:
 
 
 def ask(args: argparse.Namespace) -> None:
-    """Start ranks of which one is late, and ask."""
+    """Start ranks of which one is late, and query them."""
     from fullmesh.hang import ask as asking  # noqa: PLC0415 (as above)
     from fullmesh.hang.judge import judge_job  # noqa: PLC0415
 
@@ -228,7 +231,7 @@ def ask(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     verbs = parser.add_subparsers(required=True)
     one = verbs.add_parser("steps")

@@ -1,13 +1,15 @@
-"""How long a node's firewall takes with many peers: firewalld reads its sets, the kernel takes the rules.
+"""Measure how long a node's firewall takes with many peers: firewalld reads its sets, the kernel loads the rules.
 
     ./fullmesh lab up --name bench --nodes 1 && ansible-playbook site.yml --skip-tags verify \\
         -i /var/lib/fullmesh-lab/labs/bench/inventory && \\
     .venv/bin/python benchmarks/peer_sets.py --lab bench --node el1 [--peers 2 100 1000 4000] [--rounds 3]
 
-Real firewalld on real nftables, in the network namespace of a lab node. For each number of peers the set's file is
-written as role peer_firewall writes it and read again: by ``firewall-cmd --reload``, by ``firewall-offline-cmd
---check-config``, and by nft alone, in a table of its own. Sizes are interleaved, medians and the exponent are printed;
-the node's own set is put back.
+This uses real firewalld on real nftables, in the network namespace of a lab node. For each number of peers, it writes
+the
+set's file as the role peer_firewall does. Then three programs read it: ``firewall-cmd --reload``,
+``firewall-offline-cmd --check-config``, and nft in a separate table. Sizes are interleaved. The output has the medians
+and
+the exponent. At the end, the node's own set is restored.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ KINDS = ("firewall-cmd --reload", "firewall-offline-cmd --check-config", "nft -f
 
 
 def once(lab: str, node: str, count: int) -> list[float]:
-    """Seconds of each kind with so many peers."""
+    """Return the seconds of each kind with so many peers."""
     command = ["./fullmesh", "lab", "exec", "--name", lab, node, "--", "python3", "-c", INSIDE]
     done = subprocess.run(
         [*command, str(count), SET], cwd=ROOT, capture_output=True, text=True, check=False
@@ -62,7 +64,7 @@ def once(lab: str, node: str, count: int) -> list[float]:
 
 
 def main() -> None:
-    """Measure, interleaved, and print."""
+    """Run the sizes interleaved, and print the figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,16 +1,19 @@
-"""How long the whole mesh takes: N hosts, each its own network namespace, every host to every listener of every other.
+"""Measure how long the whole mesh takes: N hosts in network namespaces, every host to every listener of every other.
 
     .venv/bin/python benchmarks/probe_mesh.py [--hosts 8 16 32 64] [--rounds 3] [--broken 0] [--ways all sweep]
 
-No Ansible and no ssh: the code that ``./fullmesh diagnose`` runs on nodes (listeners, handshake, probe).
-On real nodes every node pays its own share; here all of them share this machine's processors: the worst case.
-Needs root. Everything happens in a network namespace of its own that nobody else sees and that is gone afterwards.
+This runs the node code of ``./fullmesh diagnose`` (listeners, handshake, probe), without Ansible and ssh. On real
+nodes,
+each node has its own CPUs. Here all share the CPUs of this machine, which is the worst case.
+Needs root. Everything happens in its own network namespace, which is not visible outside and is removed at the end.
 
-``all`` is every listener of every peer, ``sweep`` one of each in the rounds of a schedule, as is done with many nodes:
-the seconds, the processor's time and the bytes that a node answers are told for both, interleaved.
+``all`` connects to every listener of every peer. ``sweep`` connects to one listener of each peer in the rounds of a
+schedule, as Fullmesh does with many nodes. Both are interleaved. The output has for both the seconds, the CPU time and
+the
+bytes of a node's answer.
 
-``--broken K`` gives K hosts a neighbour entry that leads nowhere: packets to one peer vanish, and both directions
-of that pair must be named, no other.
+``--broken K`` gives K hosts a neighbor entry with a wrong hardware address: packets to one peer are lost. Exactly both
+directions of that pair must be reported.
 """
 
 from __future__ import annotations
@@ -54,32 +57,32 @@ SAMPLES, PAYLOAD, SECONDS, WINDOW = (
     65536,
     3.0,
     8192,
-)  # what playbooks/diagnosis/tasks/diagnose.yml asks for
+)  # the options of playbooks/diagnosis/tasks/diagnose.yml
 FIRST, LAST = 50000, 54095
 AT_ONCE, BUDGET = (
     16,
     60.0,
-)  # what roles/verify_cluster/tasks/mesh.yml leaves to library/ladder_links.py
+)  # the options of roles/verify_cluster/tasks/mesh.yml for library/ladder_links.py
 NOWHERE = "02:ff:ff:ff:ff:ff"
 
 
 def address(host: int) -> str:
-    """Of a host; counted from 0."""
+    """Return the address of a host; counted from 0."""
     return f"10.99.{host // 250}.{host % 250 + 1}"
 
 
 def mac(host: int) -> str:
-    """Of a host's card."""
+    """Return the hardware address of a host."""
     return f"02:00:00:00:{host // 256:02x}:{host % 256:02x}"
 
 
 def ip(lines: list[str]) -> None:
-    """Hand many commands to one ip."""
+    """Pass many commands to one ip."""
     subprocess.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
 
 
 def plan(count: int) -> dict[str, Any]:
-    """As much of a cluster plan as the targets are made from."""
+    """Return the part of a cluster plan that the targets need."""
     nodes = {
         f"h{host}": {
             "name": f"h{host}",
@@ -98,7 +101,7 @@ def plan(count: int) -> dict[str, Any]:
 
 
 class Host:
-    """A process in a network namespace of its own, told what to do over a pipe."""
+    """A process in its own network namespace, which gets orders over a pipe."""
 
     def __init__(self, number: int, count: int, base: str) -> None:
         self.number, self.count, self.base = number, count, base
@@ -116,16 +119,16 @@ class Host:
         self.writer = os.fdopen(self.orders, "w")
 
     def tell(self, order: dict[str, Any]) -> None:
-        """Give an order; what it makes of it is asked later."""
+        """Send an order; ask() returns its answer."""
         self.writer.write(json.dumps(order) + "\n")
         self.writer.flush()
 
     def ask(self) -> Any:
-        """The answer to the last order."""
+        """Return the answer to the last order."""
         return json.loads(self.reader.readline())
 
     def live(self) -> None:
-        """In the child: leave the network, then do as told."""
+        """Run in the child: leave the network, then execute orders."""
         os.close(self.orders)
         os.close(self.answers)
         if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
@@ -147,7 +150,7 @@ class Host:
         os._exit(0)
 
     def wire(self, order: dict[str, Any]) -> bool:
-        """Address, and the neighbours for good: their table is one for the whole kernel and has 1024 places."""
+        """Set the address and permanent neighbors: the kernel has one table for all, with 1024 entries."""
         Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1")
         Path("/proc/sys/net/ipv4/ip_local_port_range").write_text(f"{FIRST} {LAST}")
         ip(
@@ -216,7 +219,7 @@ class Host:
         }
 
     def end(self) -> None:
-        """Let the process go; it waits for an order, for its brothers hold ends of its pipe as well."""
+        """End the process. It waits for an order, because the other hosts hold ends of its pipe as well."""
         with contextlib.suppress(OSError):
             self.tell({"do": "go"})
         self.writer.close()
@@ -226,7 +229,7 @@ class Host:
 
 
 def all_at_once(hosts: list[Host], order: dict[str, Any]) -> tuple[list[Any], float]:
-    """What all hosts answer, and the seconds until the last one did."""
+    """Return the answers of all hosts, and the seconds until the last one."""
     begun = time.monotonic()
     for host in hosts:
         host.tell(order)
@@ -234,8 +237,8 @@ def all_at_once(hosts: list[Host], order: dict[str, Any]) -> tuple[list[Any], fl
     return answers, time.monotonic() - begun
 
 
-def processor_seconds() -> float:
-    """What all processes of this program have used, the listeners too, who are nobody's children."""
+def measure_cpu_seconds() -> float:
+    """Return the CPU seconds of all processes of this program, with the listeners, which are no longer its children."""
     mine = Path("/proc/self/cmdline").read_bytes()
     ticks = 0
     for folder in Path("/proc").glob("[0-9]*"):
@@ -247,7 +250,7 @@ def processor_seconds() -> float:
 
 
 def cable(hosts: list[Host], broken: int) -> None:
-    """One bridge, one cable a host; the first ``broken`` hosts know a wrong way to their next neighbour."""
+    """Make one bridge, and one cable per host. The first ``broken`` hosts get a wrong entry for their neighbor."""
     lines = ["link add mesh type bridge", "link set mesh up"]
     for host in hosts:
         host.tell({"do": "here"})
@@ -271,23 +274,23 @@ def cable(hosts: list[Host], broken: int) -> None:
 
 
 def uncable(hosts: list[Host]) -> None:
-    """Take all cables away now: the kernel clears a namespace some time after its last process, not before it."""
+    """Remove all cables now: the kernel clears a namespace some time after its last process has ended."""
     lines = [f"link del v{host.number}" for host in hosts] + ["link del mesh"]
     words = ["ip", "-force", "-batch", "-"]
     subprocess.run(words, input="\n".join(lines) + "\n", text=True, check=False)
 
 
 def once(count: int, broken: int, way: str) -> dict[str, Any]:
-    """Build, probe and tear down a mesh; only the probing is timed."""
+    """Build, probe and remove a mesh; only the probe is timed."""
     with tempfile.TemporaryDirectory() as base:
         hosts = [Host(number, count, f"{base}/h{number}") for number in range(count)]
         try:
             cable(hosts, broken)
-            before = processor_seconds()
+            before = measure_cpu_seconds()
             opened, listen = all_at_once(hosts, {"do": "listen"})
             names = {f"h{number}": ports for number, ports in enumerate(opened)}
             said, connect = all_at_once(hosts, {"do": "probe", "opened": names, "way": way})
-            spent = processor_seconds() - before
+            spent = measure_cpu_seconds() - before
             seen, stop = all_at_once(hosts, {"do": "stop"})
         finally:
             uncable(hosts)
@@ -324,9 +327,9 @@ def once(count: int, broken: int, way: str) -> dict[str, Any]:
 
 def measure(counts: list[int], rounds: int, broken: int, ways: list[str]) -> None:
     """Print one line for each size."""
-    processors = len(os.sched_getaffinity(0))
+    cpus = len(os.sched_getaffinity(0))
     print(
-        f"{processors} processors, load average {os.getloadavg()[0]:.1f}, {rounds} rounds, {broken} broken pairs"
+        f"{cpus} CPUs, load average {os.getloadavg()[0]:.1f}, {rounds} rounds, {broken} broken pairs"
     )
     print(
         "way    hosts  links  connections   median s   (all rounds)            "
@@ -356,7 +359,7 @@ def show(way: str, count: int, found: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Go into a namespace of our own first."""
+    """Enter a new network namespace first."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,10 +1,10 @@
-"""What many nodes cost the controller: plan, preflight, ladder, diagnosis, result and report, without any node.
+"""Measure the controller's cost of many nodes, without any node: plan, preflight, checks, diagnosis, result and report.
 
     .venv/bin/python benchmarks/scale.py [--nodes 10 100 1000] [--rounds 3] [--stages plan report]
 
-The nodes answer from recorded observations (tests/support/simulated_nodes.py). Each stage runs in a process of its
-own, which has one thread: its median processor seconds, the most memory that it had (the nodes' answers included), and
-against the size before the exponent of growth: 1 grows like the nodes, 2 like their pairs.
+The nodes answer from recorded observations (tests/support/simulated_nodes.py). Each stage runs in its own process with
+one thread. The output has its median CPU seconds, its peak memory (with the nodes' answers), and the exponent of growth
+compared with the previous size: 1 grows like the nodes, 2 like their pairs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RUN, BEGUN, ENDED = (
 
 
 class Cluster:
-    """So many nodes and what they said."""
+    """Simulated nodes and their answers."""
 
     def __init__(self, count: int, folder: Path) -> None:
         self.count, self.folder = count, folder
@@ -54,12 +54,12 @@ class Cluster:
         self.result = folder / f"{count}/result.json"
 
     def make_plan(self) -> str:
-        """Inventory to plan."""
+        """Make the plan from the inventory."""
         made = plan.derive_from_hostvars(self.hostvars, self.hosts)
         return f"{len(json.dumps(made)) / 1e3:.0f} kB"
 
     def first_look(self) -> str:
-        """Preflight."""
+        """Run preflight."""
         epoch = self.hostvars[self.hosts[0]]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"]
         look: preflight.PreflightInput = {"now": epoch, "asked": {}, "converge": "auto"}
         found = preflight.judge_preflight(self.plan, self.hostvars, self.hosts, look)
@@ -68,7 +68,7 @@ class Cluster:
         return ""
 
     def ladder(self) -> str:
-        """All rungs, judged twice: before a job is started, when its answers are not there, and at the end."""
+        """Evaluate all checks twice: before the job starts, without its answers, and at the end."""
         before = {
             name: {key: own[key] for key in own if not key.endswith(("_started", "_gloo"))}
             for name, own in self.hostvars.items()
@@ -93,13 +93,13 @@ class Cluster:
         return f"{len(text) / 1e6:.2f} MB"
 
     def report(self) -> str:
-        """The files beside a result, and the summary on the terminal."""
+        """Write the other files of a result and its report, and the summary for the terminal."""
         made = write.write_reports_beside(self.result)
         terminal.format_summary(read.load_result(self.result))
         return ", ".join(f"{path.name} {path.stat().st_size / 1e6:.2f} MB" for path in made)
 
     def diagnosis(self) -> str:
-        """What ./fullmesh diagnose judges."""
+        """Evaluate the answers for ./fullmesh diagnose."""
         scope = self.options["scope"]
         about = {"run": RUN, "started": BEGUN, "finished": ENDED, "scope": scope}
         own = simulated_nodes.group_diagnosis_answers(self.plan, self.hostvars)
@@ -119,7 +119,7 @@ STAGES: dict[str, Callable[[Cluster], str]] = {
 
 
 def apart(cluster: Cluster, stage: Callable[[Cluster], str]) -> dict[str, Any]:
-    """Run a stage in a child; its seconds, the most memory it had in MB, and what it made."""
+    """Run a stage in a child; return its seconds, its peak memory in MB, and its result."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if not pid:
@@ -145,7 +145,7 @@ def apart(cluster: Cluster, stage: Callable[[Cluster], str]) -> dict[str, Any]:
 
 
 def exponent(small: tuple[int, float], large: tuple[int, float]) -> float:
-    """By which power of the nodes something grew between two sizes."""
+    """Return the power of the number of nodes by which something grew between two sizes."""
     return math.log(max(large[1], 1e-4) / max(small[1], 1e-4)) / math.log(large[0] / small[0])
 
 
@@ -172,7 +172,7 @@ def measure(counts: list[int], rounds: int, stages: list[str]) -> None:
 
 
 def main() -> None:
-    """Read the arguments."""
+    """Parse the arguments."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,12 +1,13 @@
-"""How much the manifest saves: site.yml on a converged lab, gated by the manifest and with every role forced.
+"""Measure how much time the manifest saves: site.yml on a converged lab, with the manifest and with every role forced.
 
-Both again without callback_plugins/fullmesh_preload.py show what preloading saves.
+Both also run without callback_plugins/fullmesh_preload.py, which shows how much preloading saves.
 
     ./fullmesh demo && .venv/bin/python benchmarks/second_run.py [--rounds 5] [--inventory inventory/lab]
 
-The kinds of run are interleaved, so that a noisy machine disturbs all alike; medians and their ratios are printed, and
-the processor time that Ansible's workers took here. The verification is left out (--skip-tags verify): it is the same
-work either way.
+The kinds of run are interleaved, so that a noisy machine affects all in the same way. The output has the medians, their
+ratios, and the CPU time of Ansible's workers on this machine. The verification is left out (--skip-tags verify),
+because
+it is the same in all runs.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ KINDS: dict[str, tuple[list[str], dict[str, str]]] = {
 
 
 def spent() -> float:
-    """Processor seconds of all children until now, whose own children they have waited for."""
+    """Return the CPU seconds of all children until now, with their own children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def once(inventory: str, more: list[str], env: dict[str, str]) -> tuple[float, float]:
-    """Seconds and processor seconds of one run, which must change nothing."""
+    """Return the seconds and CPU seconds of one run, which must change nothing."""
     command = ["ansible-playbook", "site.yml", "-i", inventory, "--skip-tags", "verify", *more]
     begun, before = time.monotonic(), spent()
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False
     )
-    seconds, processor = time.monotonic() - begun, spent() - before
+    seconds, cpu = time.monotonic() - begun, spent() - before
     if done.returncode or any(
         "changed=" in line and "changed=0 " not in line for line in done.stdout.splitlines()
     ):
         sys.exit(f"the lab is not converged, run ./fullmesh demo first:\n{done.stdout[-3000:]}")
-    return seconds, processor
+    return seconds, cpu
 
 
 def main() -> None:
-    """Run, interleaved, and print."""
+    """Run the kinds interleaved, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--inventory", default="inventory/lab")
@@ -64,11 +65,11 @@ def main() -> None:
             took[kind].append(once(args.inventory, list(more), env))
     medians = {}
     for kind, runs in took.items():
-        seconds, processor = (list(column) for column in zip(*runs, strict=True))
+        seconds, cpu = (list(column) for column in zip(*runs, strict=True))
         medians[kind] = statistics.median(seconds)
         shown = " ".join(f"{value:.1f}" for value in seconds)
-        busy = statistics.median(processor)
-        print(f"{kind:<27} median {medians[kind]:6.1f} s, processor {busy:5.1f} s   ({shown})")
+        busy = statistics.median(cpu)
+        print(f"{kind:<27} median {medians[kind]:6.1f} s, CPU {busy:5.1f} s   ({shown})")
     print(f"ratio forced / manifest: {medians['forced'] / medians['manifest']:.1f}")
     for kind in ("manifest", "forced"):
         print(

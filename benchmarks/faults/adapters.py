@@ -103,7 +103,7 @@ def ask_fullmesh(inventory: Path, _targets: list[Target]) -> Answer:
         timeout=120,
     )
     findings = json.loads(done.stdout[done.stdout.index("{") :])["findings"]
-    # DG-166: the addresses of these nodes are typed in, and gone after a boot
+    # DG-166: the addresses of these nodes are set by hand and lost after a boot
     findings = [one for one in findings if one["code"] != "DG-166"]
     if not findings:
         return {}
@@ -122,7 +122,7 @@ def ask_ping(_inventory: Path, targets: list[Target]) -> Answer:
 
 
 def ask_large_ping(_inventory: Path, targets: list[Target]) -> Answer:
-    """Packets of the full size that must not be fragmented, in each direction."""
+    """Ping in each direction with packets of the full size, which must not be fragmented."""
     for one, other, (code, output) in ask_pairs(
         targets, "ping -M do -s 1472 -c 3 -i 0.3 -W 1 {to}"
     ):
@@ -132,7 +132,7 @@ def ask_large_ping(_inventory: Path, targets: list[Target]) -> Answer:
 
 
 def ask_ports(_inventory: Path, targets: list[Target]) -> Answer:
-    """A TCP server on four ports of each node, and a connection from each other node to all of them."""
+    """Run a TCP server on four ports of each node, and connect to all of them from each other node."""
     serve = (
         'python3 -c \'import socket, time; held = [socket.create_server(("0.0.0.0", one)) for one in '
         f"{PORTS}]; time.sleep({SECONDS})' > /dev/null 2>&1 & sleep 1; kill -0 $! && echo $!"
@@ -145,7 +145,7 @@ def ask_ports(_inventory: Path, targets: list[Target]) -> Answer:
                     cause = f"port: no server can start: {output.strip()[-80:]}"
                     return {"node": one.name, "cause": cause}
             return try_ports(targets)
-        finally:  # the next finder is asked about the same nodes
+        finally:  # the next finder needs the same nodes
             ends = [f"kill {output if not code else ''}" for code, output in served]
             list(pool.map(Target.run_script, targets, ends))
 

@@ -2,12 +2,12 @@
 
     unshare --mount --net .venv/bin/python benchmarks/faults/hang.py VENV_WITH_TORCH OUT NAME...
 
-The jobs are those of ``tests/support/hang_jobs.py``: real Gloo jobs on the loopback of a network of their own. The
+The jobs are those of ``tests/support/hang_jobs.py``: real Gloo jobs on the loopback of their own network namespace. The
 truth is in ``tests/causes/hang``. ``run.py --torch`` starts this with the paths that it needs.
 
 An adapter gets a folder and ``RANK=PID`` for each rank. The folder has an inventory, and ``dump_RANK`` for each rank
 that can still write one: the Flight Recorder, as torch's watchdog writes it for NCCL. The answer's node is a rank, or
-several with a comma between.
+several, separated by commas.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def ask_fullmesh(folder: Path, _venv: Path, _pids: Pids) -> Answer:
 
 
 def ask_py_spy(_folder: Path, venv: Path, pids: Pids) -> Answer:
-    """``py-spy dump``, twice: the ranks that stand at a place where the others do not."""
+    """Run ``py-spy dump`` twice: report ranks that are at a place in the code where the others are not."""
     looks: list[dict[int, list[dict[str, Any]]]] = []
     for pause in (0.0, PAUSE):
         time.sleep(pause)
@@ -107,7 +107,7 @@ def find_own_line(frames: Sequence[Mapping[str, Any]]) -> str:
 
 
 def ask_torchfrtrace(folder: Path, venv: Path, _pids: Pids) -> Answer:
-    """``torchfrtrace``: the ranks that it calls missing, or the culprit of a mismatch."""
+    """Run ``torchfrtrace``: report the ranks that it calls missing, or the culprit of a mismatch."""
     code, output = run_command(str(venv / "bin/torchfrtrace"), str(folder), "--prefix", "dump_")
     found = re.findall(r"(?:missing ranks: \{|Culprit rank )([\d, ]+)", output)
     if code and not found:
@@ -138,7 +138,7 @@ TOGETHER = ("fullmesh hang", "torchfrtrace", "nvidia-resiliency-ext")
 
 
 def write_dumps(job: record_hang.Job, folder: Path) -> None:
-    """Write what torch's watchdog writes for NCCL. For Gloo, torch leaves out the names of the groups."""
+    """Write the dumps that torch's watchdog writes for NCCL. For Gloo, torch leaves out the names of the groups."""
     (job.work / "ask0").touch()
     deadline = time.monotonic() + ANSWER
     for rank, process in enumerate(job.ranks):

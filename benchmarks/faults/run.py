@@ -4,14 +4,15 @@
     ... run.py --torch VENV_WITH_TORCH --adapter 'mine=/opt/mine/find-fault' --minutes 30
 
 The faults are those of ``tests/causes`` (links, environment, GPU stand-ins) and those of ``tests/surprises``, one for
-each seed. For a random one, the oracle of ``tests/surprises`` says whether it does harm: if not, it is a harmlessly
-changed state. After every tenth state, the nodes are asked as they are, healthy. ``--order`` draws the order of the
-states, so that a run that ends early (``--minutes``) is a sample. A later run with the same ``--out`` continues it: it
-asks the adapters that are new, and those that had no valid answer.
+each seed. For a random one, the oracle of ``tests/surprises`` decides whether it does harm. If not, it counts as a
+harmlessly changed state. After every tenth state, the adapters are asked about healthy nodes. ``--order`` sets the
+random
+order of the states, so that a run that ends early (``--minutes``) is a sample. A later run with the same ``--out``
+continues it: it asks new adapters, and those that had no valid answer.
 
 An adapter is a command. It gets the inventory and the names of the nodes as arguments, and prints one JSON object on a
 line: ``{"node": "n2", "peer": "n1", "direction": "n1 -> n2", "cause": "port 29500 drop"}``, or ``{}`` if nothing is
-wrong. It may log in to the nodes, as the inventory says.
+wrong. It may log in to the nodes with the inventory's settings.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from fullmesh.settings import ROOT
 WORK = ROOT / ".fullmesh/fault-benchmark"
 SECONDS = 90  # for an answer
 HEALTHY_EVERY = 10
-PAIRS = 2  # of nodes, each with a state of its own
+PAIRS = 2  # of nodes; each has its own state
 SEEDS = 30
 
 
@@ -166,7 +167,7 @@ def ask_adapters(
 
 @dataclass
 class Recorder:
-    """The rows of a run, which are written as soon as a state was asked about."""
+    """The rows of a run. They are written after each state."""
 
     path: Path
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -210,7 +211,7 @@ def run_states(
 
 
 def split_pairs(where: Bench) -> list[Bench]:
-    """Return a bench for each two nodes. Their indexes differ, since faults outside of the nodes are named by them."""
+    """Return a bench for each two nodes. Their indexes differ, because they name faults outside of the nodes."""
     nodes = list(where.nodes.items())
     return [
         replace(where, nodes=dict(nodes[at : at + 2]), index=where.index + 100 * at)
@@ -242,7 +243,7 @@ def ask_state(
 
 
 def read_trials(path: Path) -> list[Trial]:
-    """Read the rows of earlier runs. Of several about the same, the last counts."""
+    """Read the rows of earlier runs. If several are about the same state and adapter, the last one counts."""
     trials = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         row = json.loads(line)
@@ -265,7 +266,7 @@ def parse_adapters(given: Sequence[str]) -> dict[str, list[str]]:
 
 
 def run_hangs(venv: Path, out: Path) -> None:
-    """Run ``hang.py``: some jobs at once, each in a network of its own."""
+    """Run ``hang.py``: some jobs at once, each in its own network namespace."""
     names = [name for name in SCRIPTS if name in JOBS]
     script = [
         "unshare",

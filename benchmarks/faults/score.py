@@ -20,8 +20,8 @@ class Truth:
     Attributes:
         node: the node where the fault was made.
         peer: the other end, if the fault is about a link.
-        directions: directions that are right, with "" if an answer without one is, too. Empty: any is.
-        words: a right cause contains one of them.
+        directions: correct directions, with "" if an answer without one is correct, too. Empty: all are.
+        words: a correct cause contains one of them.
     """
 
     node: str = ""
@@ -37,7 +37,7 @@ class Trial:
     Attributes:
         answer: its fields. Empty: nothing is wrong.
         failed: why there is no valid answer. It counts as a miss, and as an alarm on a healthy state.
-        seconds, cpu_seconds: time and processor time of the command on the controller.
+        seconds, cpu_seconds: time and CPU time of the command on the controller.
     """
 
     case: str

@@ -1,4 +1,4 @@
-"""What a run with nothing to do costs on the fleet, beside the cheapest things that could ask the same of the hosts.
+"""Compare a run of site.yml that changes nothing with the cheapest tools that collect the same data from the hosts.
 
     fleet="python benchmarks/fleet/fleet.py" PATH=$PWD/.venv/bin:$PATH
     $fleet up 8
@@ -6,9 +6,10 @@
     $fleet run -- python benchmarks/fleet/compare.py [--rounds 5] [--pyinfra PATH]
     $fleet down
 
-The kinds are interleaved, so that a noisy machine disturbs all alike. Of each: the median of the seconds, the processor
-time of this side (Ansible and all that it starts, without the hosts' own work) per host, and the largest resident size.
-``start`` is Ansible with nothing to do at all; the ratios are given with and without it.
+The kinds are interleaved, so that a noisy machine affects all in the same way. The output has for each kind the median
+of
+the seconds, the controller's CPU time per host (Ansible and all its children, without the hosts' own work) and the
+largest resident size. ``start`` is Ansible without any task. The ratios are printed with and without it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 FLEET = Path("/run/fullmesh-fleet")
 PARALLEL = 50
 FOREIGN = ("bare ssh script", "pyinfra")
-# Forty things of a host, as somebody would ask them by hand.
+# 40 values of a host, queried by a simple script.
 THINGS = """
 for f in /etc/hosts /etc/fstab /etc/passwd /etc/group /etc/os-release; do sha256sum $f; done
 for f in 0 1 2 3 4 5 6 7 8 9 10 11 12; do stat -c '%a %u %g %s' /etc/fullmesh/file$f; done
@@ -37,7 +38,7 @@ for u in chrony firewalld ssh nftables; do systemctl show -p Id,ActiveState,Unit
 for p in bash tar grep sed; do dpkg-query -W $p; done
 ip -o addr show; ip route show; df -k /; uname -r; hostname; date +%s; nproc; cat /proc/meminfo
 """
-# As much of the same as pyinfra has facts for, asked by its own facts' names.
+# The same values with the facts of pyinfra, if it has them.
 PYINFRA = """
 from pyinfra import host
 from pyinfra.facts import deb, files, hardware, server, systemd
@@ -54,15 +55,15 @@ for fact in (server.Sysctl, server.Hostname, server.Date, server.Kernel, hardwar
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run: seconds, processor seconds of this side, KiB of its largest process."""
+    """The cost of one run: seconds, CPU seconds of the controller, KiB of its largest process."""
 
     wall: float
-    processor: float
+    cpu: float
     memory: int
 
 
 def hosts() -> dict[str, str]:
-    """Inventory name -> address, from the inventory that fleet.py wrote."""
+    """Return inventory name -> address, from the inventory that fleet.py wrote."""
     lines = (FLEET / "inventory/hosts.yml").read_text().splitlines()
     found, name = {}, ""
     for line in lines:
@@ -75,7 +76,7 @@ def hosts() -> dict[str, str]:
 
 
 def ssh(address: str) -> list[str]:
-    """The command of a bare script, over connections that are kept."""
+    """Return the ssh command of the simple script, which uses kept connections."""
     options = [
         "ControlMaster=auto", "ControlPersist=120s", f"ControlPath={FLEET}/bare-%C",
         f"UserKnownHostsFile={FLEET}/keys/known_hosts", "GlobalKnownHostsFile=none",
@@ -90,7 +91,7 @@ def ssh(address: str) -> list[str]:
 
 
 def bare(script: Path) -> list[str]:
-    """A parallel ssh script: one command a host, PARALLEL of them at once."""
+    """Return the command of a parallel ssh script: one command per host, PARALLEL of them at once."""
     ways = "\n".join(" ".join(ssh(address)) for address in hosts().values())
     script.write_text(ways + "\n")
     return [
@@ -101,7 +102,7 @@ def bare(script: Path) -> list[str]:
 
 
 def cost(command: list[str], env: dict[str, str]) -> Cost:
-    """Run a command, which has to end well."""
+    """Run a command, which must succeed, and return its cost."""
     begun = time.monotonic()
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
@@ -119,7 +120,7 @@ def cost(command: list[str], env: dict[str, str]) -> Cost:
 
 
 def kinds(folder: Path, pyinfra: str) -> dict[str, list[str]]:
-    """Everything that is compared."""
+    """Return the commands that are compared."""
     (folder / "start.yml").write_text("- {hosts: localhost, gather_facts: false, tasks: []}\n")
     inventory = ["-i", str(FLEET / "inventory")]
     found = {
@@ -146,7 +147,7 @@ def kinds(folder: Path, pyinfra: str) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    """Run, interleaved, and print."""
+    """Run the commands interleaved, and print the figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -161,7 +162,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         every = kinds(Path(folder), args.pyinfra)
         every = {kind: every[kind] for kind in args.only or every}
-        # once for nothing: connections are made, files are read from the disk
+        # one run in advance: connections are made, files are read from the disk
         for command in every.values():
             cost(command, env)
         for _ in range(args.rounds):
@@ -171,15 +172,15 @@ def main() -> None:
     start = wall.get("start", 0.0)
     bar = wall.get("bare ssh script", 0.0)
     for kind, held in took.items():
-        processor = statistics.median(one.processor for one in held)
-        # what is no Ansible has no such start
+        cpu = statistics.median(one.cpu for one in held)
+        # commands without Ansible do not have its start
         began = took["start"] if "start" in took and kind not in FOREIGN else []
-        own = processor - (statistics.median(one.processor for one in began) if began else 0)
+        own = cpu - (statistics.median(one.cpu for one in began) if began else 0)
         memory = max(one.memory for one in held) / 1024
         later = wall[kind] - (start if began else 0)
         ratio = f"{wall[kind] / bar:5.1f} x bare, {later / bar:5.1f} without start" if bar else ""
         print(
-            f"{kind:<16} {wall[kind]:6.2f} s  processor {processor:6.2f} s, {own / count * 1000:6.1f} ms a host beyond "
+            f"{kind:<16} {wall[kind]:6.2f} s  CPU {cpu:6.2f} s, {own / count * 1000:6.1f} ms a host beyond "
             f"start  {memory:4.0f} MiB  {ratio}"
         )
     print(

@@ -1,16 +1,17 @@
-"""Hosts for measuring: network namespaces with a real sshd each, on one machine. As root, on Linux.
+"""Hosts for benchmarks: network namespaces with a real sshd each, on one machine. Needs root and Linux.
 
     python benchmarks/fleet/fleet.py up 200
     python benchmarks/fleet/fleet.py run -- ansible -i /run/fullmesh-fleet/inventory -m ping all
     python benchmarks/fleet/fleet.py down
 
 A host has its own network and host name, its own sshd with its own host key, and its own copy of the file system (an
-overlay over this machine's). The controller is a namespace too: ``run`` starts a command in it, and nothing of this
-machine's own network is touched. What a host can't have without an init of its own is played by the programs in
-stand_ins/: systemctl and nft. They answer in the form of the real ones, as fast as a shell can; everything else (sshd,
-dpkg, iproute2, the kernel's settings of a network namespace) is real.
+overlay over this machine's). The controller is a namespace too: ``run`` starts a command in it. This machine's own
+network
+does not change. The programs in stand_ins/ (systemctl and nft) simulate two tools that need an init of the host's own.
+They answer in the form of the real ones, as fast as a shell can. Everything else is real: sshd, dpkg, iproute2, the
+kernel's settings of a network namespace.
 
-Debian and Ubuntu; where this machine has no sshd, the package is fetched and unpacked for the hosts alone.
+Works on Debian and Ubuntu. If this machine has no sshd, the package is downloaded and unpacked for the hosts only.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 STATE = Path("/run/fullmesh-fleet")
 LAYERS, KEYS, INVENTORY = (STATE / one for one in ("layers", "keys", "inventory"))
-# on one file system that is not this machine's root: overlayfs refuses a layer that lies in another
+# on one file system that is not this machine's root, because overlayfs rejects an upper layer inside a lower one
 BASE, UPPER = LAYERS / "base", LAYERS / "upper"
-# RFC 2544's range for benchmarks, in namespaces that lead nowhere
+# RFC 2544's range for benchmarks, in namespaces without a route out
 NETWORK = ipaddress.IPv4Network("198.18.0.0/16")
 MOST = 1000
 PREFIX = "fmfleet-"
@@ -52,7 +53,7 @@ UseDNS no
 MaxStartups 500:30:1000
 Subsystem sftp /usr/lib/openssh/sftp-server
 """
-# A file system of its own, a name of its own; then sshd takes the place of the shell.
+# Gives the host its own file system and name. Then sshd replaces the shell.
 HOST = r"""
 set -e
 name=$1 upper=$2 base=$3
@@ -66,7 +67,7 @@ exec chroot "$upper/root" /usr/sbin/sshd -D -f /etc/ssh/fleet_sshd_config -E /va
 
 
 def call(*argv: str, given: str | None = None) -> str:
-    """What a command prints; its own words when it fails."""
+    """Return a command's output; exit with its error message if it fails."""
     done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(argv)[:200]}: {done.stderr.strip() or done.stdout.strip()}")
@@ -74,17 +75,17 @@ def call(*argv: str, given: str | None = None) -> str:
 
 
 def names(count: int) -> list[str]:
-    """node001 and so on: inventory name, host name and, with the prefix, namespace."""
+    """Return node001 and so on: inventory name, host name and, with the prefix, namespace."""
     return [f"node{number:03}" for number in range(1, count + 1)]
 
 
 def address(number: int) -> ipaddress.IPv4Address:
-    """The controller is number 0."""
+    """Return the address of a host; the controller is number 0."""
     return NETWORK[number + 1]
 
 
 def base_layer() -> None:
-    """What all hosts have above this machine's files: stand-ins, sshd and its settings."""
+    """Make the layer that all hosts have above this machine's files: stand-ins, sshd and its settings."""
     for tool in (HERE / "stand_ins").iterdir():
         target = BASE / "usr/bin" / tool.name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +109,7 @@ def base_layer() -> None:
                     f"{folder}/{part}/.",
                     f"{BASE}/usr{'/lib' if part == 'lib' else ''}/",
                 )
-    # this machine's root may have a shell that takes half a second to start
+    # this machine's root may have a shell that takes 0.5 s to start
     passwd = Path("/etc/passwd").read_text().replace(":/root:", ":/var/root:", 1)
     if "\nsshd:" not in passwd:
         passwd += "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n"
@@ -120,7 +121,7 @@ def base_layer() -> None:
 
 
 def wire(hosts: list[str]) -> None:
-    """A namespace for each host, all on the controller's bridge."""
+    """Make a namespace for each host, all on the controller's bridge."""
     call("ip", "netns", "add", CONTROLLER)
     cables = [
         "link add br0 type bridge",
@@ -141,7 +142,7 @@ def wire(hosts: list[str]) -> None:
 
 
 def begin(hosts: list[str]) -> None:
-    """Every host's sshd, with a host key of its own that the controller knows."""
+    """Start every host's sshd, each with its own host key, which the controller knows."""
     known = []
     for number, name in enumerate(hosts, 1):
         home = UPPER / name / "up/etc/ssh"
@@ -163,7 +164,7 @@ def begin(hosts: list[str]) -> None:
 
 
 def inventory(hosts: list[str]) -> None:
-    """The nodes as a user would write them down."""
+    """Write an inventory of the hosts, as a user would."""
     INVENTORY.mkdir()
     lines = ["torch_nodes:", "  hosts:"]
     for number, name in enumerate(hosts, 1):
@@ -192,7 +193,7 @@ def up(count: int) -> None:
     hosts = names(count)
     for folder in (STATE, LAYERS):
         folder.mkdir()
-    # what the hosts write stays in memory; the size is what they believe to have free
+    # the hosts' writes stay in memory; this size is the free space that they see
     call("mount", "-t", "tmpfs", "-o", "size=20g,mode=0755", "tmpfs", str(LAYERS))
     BASE.mkdir()
     base_layer()
@@ -209,12 +210,12 @@ def up(count: int) -> None:
 
 
 def inside(name: str) -> list[int]:
-    """Process ids in a namespace."""
+    """Return the process ids in a namespace."""
     return [int(one) for one in call("ip", "netns", "pids", name).split()]
 
 
 def down() -> None:
-    """Take everything away again, whatever of it is there."""
+    """Remove all hosts, also those of an incomplete ``up``."""
     there = [
         one.split()[0] for one in call("ip", "netns", "list").splitlines() if one.startswith(PREFIX)
     ]
@@ -239,7 +240,7 @@ def on_host(name: str, command: list[str]) -> int:
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Runs on a host of the fleet: makes what roles would own there, and prints it as they name it (fullmesh_owned)."""
+"""Runs on a host of the fleet: makes the files of the roles there, and prints them as fullmesh_owned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SET_ENTRIES, RULES = 8, 40
 
 
 def main() -> None:
-    """Write the files, choose what is there of the rest."""
+    """Write the files, and choose existing services, sysctls and packages."""
     folder = Path("/etc/fullmesh")
     folder.mkdir(exist_ok=True)
     files = [folder / f"file{number}" for number in range(FILES)]

@@ -1,3 +1,3 @@
-"""What developers and the demo need of a checkout, and an installed package has not: the lab, the tests' runner."""
+"""Tools for developers and the demo, which need a checkout: the lab, the tests' runner, the documentation's site."""
 
 from __future__ import annotations

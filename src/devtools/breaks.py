@@ -1,7 +1,8 @@
-"""What ``fullmesh demo --break`` breaks on a lab node: mistakes that people make, each with what takes it back.
+"""The mistakes that ``fullmesh demo --break`` makes on a lab node, each with its undo.
 
-A small choice out of what tests/faults makes; a test holds both against each other. The scripts are ``sh -eu`` and know
-``$FIRST $LAST`` (the data range), ``$P_NAME`` (the peer's name) and ``$NIC`` (the cluster's card).
+They are a selection of those in tests/faults, and a test compares both. The scripts run in ``sh -eu`` with the
+variables
+``$FIRST $LAST`` (the data range), ``$P_NAME`` (the peer's name) and ``$NIC`` (the cluster's interface).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ class Break:
     """A mistake.
 
     Attributes:
-        case: its name among the cases of the causes, which say the code.
+        case: its name among the cases of the causes, which know the code.
         story: the change that was made, in words.
         do: makes it.
-        undo: takes it back.
+        undo: reverts it.
         master: made on the node of rank 0, else on another one.
     """
 
@@ -39,17 +40,17 @@ class Break:
 
     @property
     def code(self) -> str:
-        """What the diagnosis has to say."""
+        """The code that the diagnosis must report."""
         return index_cases()[self.case][0].code
 
 
 def kept(path: str) -> str:
-    """Where the bytes of a file wait."""
+    """Return the path of a file's saved bytes."""
     return f"/run/fullmesh-demo{path.replace('/', '_')}"
 
 
 def edited(case: str, story: str, path: str, edit: str) -> Break:
-    """A changed file; it is written in place, as /etc/hosts is a mount in a container. ``$OLD`` has what it was."""
+    """Build a change of a file; ``$OLD`` is the saved file. In a container, /etc/hosts is a mount: write in place."""
     old = kept(path)
     return Break(
         case,
@@ -60,7 +61,7 @@ def edited(case: str, story: str, path: str, edit: str) -> Break:
 
 
 def variable(case: str, story: str, setting: str) -> Break:
-    """A line of the jobs' environment."""
+    """Build a change of a variable in the jobs' environment."""
     name = setting.partition("=")[0]
     return edited(case, story, ENVIRONMENT, f"sed '/^{name}=/d' $OLD; echo '{setting}'")
 
@@ -95,7 +96,7 @@ BREAKS = (
     ),
     edited(
         "master-loopback",
-        "an installer wrote the master's name beside 127.0.0.1 in /etc/hosts",
+        "an installer mapped the master's name to 127.0.0.1 in /etc/hosts",
         "/etc/hosts",
         'echo "127.0.0.1 $P_NAME"; cat $OLD',
     ),

@@ -1,12 +1,12 @@
-"""``fullmesh collection``: the roles, modules, filters and playbooks as the Ansible collection ``fullmesh.cluster``.
+"""Build the Ansible collection ``fullmesh.cluster`` from the roles, modules, filters and playbooks.
 
-The archive keeps the checkout's own folders, and ``plugins/`` has links to those that Ansible looks for there: whatever
-finds the core, the roles or the nodes' programs by a path finds them in a collection as well. What no ``collections:``
-makes short has another name in a collection and is rewritten: the import of module_utils, filters, and modules under
-``module_defaults`` (Ansible's documentation, "Using collections in a playbook"). Short names of roles and modules need
-nothing: a collection's own come first for its roles and playbooks.
+The archive keeps the checkout's own folders. ``plugins/`` has links to those that Ansible searches, so paths to the
+core, the roles or the node programs also work in a collection. Names that ``collections:`` does not shorten are
+rewritten: the import of module_utils, filters, and modules under ``module_defaults`` (Ansible's documentation, "Using
+collections in a playbook"). Short names of roles and modules do not change: in a collection's roles and playbooks,
+Ansible searches the collection first.
 
-Not written by ``ansible-galaxy collection build``, whose archives have the time and the folder's order in them.
+``ansible-galaxy collection build`` is not used, because its archives depend on the time and the order of files.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from fullmesh.model.plan import HIGHEST_ANSIBLE, LOWEST_ANSIBLE
 from fullmesh.settings import ROOT
 
 OK = 0
-HERE = Path.cwd()  # before the command line leaves it
+HERE = Path.cwd()  # before the command line changes it
 NAMESPACE, NAME = "fullmesh", "cluster"
 COLLECTION = f"{NAMESPACE}.{NAME}"
-# No inventory: people write their own nodes into inventory/prod.
+# No inventory: users list their own nodes in inventory/prod.
 TAKEN = (
     "action_plugins",
     "callback_plugins",
@@ -54,7 +54,7 @@ TAKEN = (
     "SECURITY.md",
     "requirements.txt",
 )
-# A bundle holds a checkout, which runs after it is opened.
+# A bundle contains a checkout, which runs after it is unpacked.
 LEFT_OUT = ("playbooks/bundle.yml", "playbooks/tasks/bundle_fetch.yml")
 LINKS = {
     "plugins/action": "../action_plugins",
@@ -67,30 +67,30 @@ UTILS, OURS = "ansible.module_utils.fullmesh", f"ansible_collections.{COLLECTION
 IMPORT = re.compile(rf"^(\s*(?:from|import) ){re.escape(UTILS)}\b", re.MULTILINE)
 EXAMPLE = re.compile(r'^EXAMPLES = r"""\n.*?^"""', re.MULTILINE | re.DOTALL)
 DEFAULTS = re.compile(r"^( *)module_defaults:\n(?:\1 .*\n)+", re.MULTILINE)
-# What only a checkout has.
+# Settings for folders that only a checkout has.
 PLACES = ("inventory", "roles_path", "library", "module_utils")
 
 
 def filter_names() -> list[str]:
-    """The names of our filters."""
+    """List the names of Fullmesh's filters."""
     return sorted(late.FILTERS)
 
 
 @cache
 def used_as_filter() -> re.Pattern[str]:
-    """Where a template uses a filter of ours; made when it is needed, as the command line's help needs no filter."""
+    """Match uses of Fullmesh's filters in a template. Built on first use, because `--help` does not need it."""
     return re.compile(rf"(\|\s*)({'|'.join(filter_names())})\b")
 
 
 @cache
 def module_key() -> re.Pattern[str]:
-    """Where a module of ours is a key."""
+    """Match keys that are modules of Fullmesh."""
     names = "|".join(sorted(one.stem for one in (ROOT / "library").glob("*.py")))
     return re.compile(rf"^( +)({names})(?=:)", re.MULTILINE)
 
 
 def of_collection(name: str, text: str) -> str:
-    """A file of the checkout as it stands in the collection."""
+    """Convert a file of the checkout for the collection."""
     top, suffix = Path(name).parts[0], Path(name).suffix
     if suffix == ".py" and top in ("library", "module_utils"):
         text = IMPORT.sub(rf"\1{OURS}.module_utils.fullmesh", text)
@@ -104,12 +104,12 @@ def of_collection(name: str, text: str) -> str:
 
 
 def site(text: str) -> str:
-    """``site.yml``, which lies beside the other playbooks in a collection."""
+    """Convert ``site.yml``, which is in the folder of the other playbooks in a collection."""
     return text.replace("import_playbook: playbooks/", "import_playbook: ")
 
 
 def ansible_settings(text: str) -> str:
-    """``ansible.cfg`` for users of the collection: without the checkout's places."""
+    """Convert ``ansible.cfg`` for users of the collection: remove the checkout's folders."""
     found = configparser.ConfigParser(interpolation=None)
     found.read_string(text)
     defaults = found["defaults"]
@@ -124,14 +124,14 @@ def ansible_settings(text: str) -> str:
 
 
 def runtime() -> str:
-    """``meta/runtime.yml``: the versions of Ansible that the plan takes."""
+    """Build ``meta/runtime.yml`` with the supported versions of Ansible."""
     lowest = ".".join(map(str, LOWEST_ANSIBLE))
     above = f"{HIGHEST_ANSIBLE[0]}.{HIGHEST_ANSIBLE[1] + 1}"
     return f'---\nrequires_ansible: ">={lowest}.0,<{above}"\n'
 
 
 def taken(root: Path = ROOT) -> Iterator[str]:
-    """The files of the checkout that go into it."""
+    """List the files of the checkout that the collection includes."""
     for top in TAKEN:
         below = [root / top] if (root / top).is_file() else sorted((root / top).rglob("*"))
         for path in below:
@@ -141,7 +141,7 @@ def taken(root: Path = ROOT) -> Iterator[str]:
 
 
 def links(root: Path = ROOT) -> dict[str, str]:
-    """The links of the collection: those of the checkout, and what lies elsewhere than Ansible looks for it."""
+    """Return the links of the collection: those of the checkout, and links from the folders that Ansible searches."""
     below = [one for top in TAKEN for one in sorted((root / top).rglob("*"))]
     # a link to a file is read as that file
     ours = [one for one in below if one.is_symlink() and one.is_dir()]
@@ -149,7 +149,7 @@ def links(root: Path = ROOT) -> dict[str, str]:
 
 
 def contents(root: Path = ROOT) -> dict[str, bytes]:
-    """Every file of the collection."""
+    """Return every file of the collection."""
     files = {name: text.encode() for name, text in render_pages().items()}
     for name in taken(root):
         raw = (root / name).read_bytes()
@@ -165,12 +165,12 @@ def contents(root: Path = ROOT) -> dict[str, bytes]:
 
 
 def folders(names: Iterable[str]) -> list[str]:
-    """The folders of files, each before what lies in it."""
+    """List the folders of files, parents first."""
     return sorted({str(one) for name in names for one in Path(name).parents} - {"."})
 
 
 def entry(name: str, content: bytes | None = None) -> dict[str, str | int | None]:
-    """How Ansible's manifest has a file, or without content a folder."""
+    """Describe a file, or without content a folder, in the form of Ansible's manifest."""
     digest = None if content is None else hashlib.sha256(content).hexdigest()
     return {
         "name": name,
@@ -182,7 +182,7 @@ def entry(name: str, content: bytes | None = None) -> dict[str, str | int | None
 
 
 def about(root: Path = ROOT) -> dict[str, object]:
-    """What galaxy.yml would say, from where it is said already."""
+    """Return the values of galaxy.yml, from the files that already have them."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return {
         "namespace": NAMESPACE,
@@ -194,7 +194,7 @@ def about(root: Path = ROOT) -> dict[str, object]:
         "description": project["description"],
         "license": [],
         "license_file": "LICENSE",
-        # requirements.txt brings them, with the Python packages that no collection can ask for
+        # requirements.txt installs them, with the Python packages that no collection can require
         "dependencies": {},
         "repository": None,
         "documentation": None,
@@ -206,7 +206,7 @@ def about(root: Path = ROOT) -> dict[str, object]:
 def archive(
     files: Mapping[str, bytes], linked: Mapping[str, str], info: Mapping[str, object]
 ) -> bytes:
-    """The collection's archive; the same bytes for the same files."""
+    """Build the collection's archive; the same files give the same bytes."""
     listed = [entry("."), *map(entry, [*folders([*files, *linked]), *linked])]
     listed += [entry(name, files[name]) for name in sorted(files)]
     index = json.dumps({"files": listed, "format": 1}, indent=1).encode()
@@ -234,7 +234,7 @@ def archive(
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the archive, and say how it is used."""
+    """Write the archive, and print how to install it."""
     info = about()
     folder = HERE / args.to
     folder.mkdir(parents=True, exist_ok=True)

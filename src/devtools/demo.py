@@ -1,4 +1,4 @@
-"""``fullmesh demo``: the lab, the whole of site.yml on it, the verdict; ``--break``: a mistake, and its diagnosis."""
+"""The verb ``fullmesh demo``: start the lab, run site.yml on it and print the verdict. ``--break`` makes a mistake."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from fullmesh.play.names import make_run_name
 from fullmesh.printed import print_text
 from fullmesh.settings import ROOT, RUNS
 
-if TYPE_CHECKING:  # slow to import, as everywhere
+if TYPE_CHECKING:  # slow to import
     from fullmesh.play.views import RunView
 
 OK, PROBLEM = 0, 1
 LAST_LINES = 20
 LAB = [sys.executable, "-m", "fullmesh", "lab"]
-# A mistake that a killed demo left on a node: the next one takes it back first.
+# A mistake that a killed demo left on a node: the next demo reverts it first.
 LEFT = ROOT / ".fullmesh/demo-break.json"
 NEXT = (
     ("./fullmesh demo --break", "break something at random, and watch the diagnosis find it"),
@@ -60,7 +60,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def lab_up(args: argparse.Namespace, shown: RunView, log: Path) -> Described | int:
-    """Bring the lab up; what it says goes to the log, its last line to the view. Its exit code when it fails."""
+    """Bring the lab up. Its output goes to the log, its last line to the view. Return its exit code if it fails."""
     from fullmesh.play.progress import RunPhase  # noqa: PLC0415 (slow to import; other verbs go without)
 
     phase = RunPhase("lab", time.time())
@@ -106,7 +106,7 @@ class Described(TypedDict):
 
 
 def described(name: str) -> Described:
-    """Ask the lab."""
+    """Ask the lab for its description."""
     command = [*LAB, "status", "--json", "--name", name]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     found: Described = json.loads(done.stdout)
@@ -115,15 +115,15 @@ def described(name: str) -> Described:
 
 @dataclass(frozen=True)
 class Shell:
-    """Root's shell on the nodes of a lab."""
+    """A shell as root on the nodes of a lab."""
 
     lab: str
 
     def on(self, node: str, script: str) -> str:
-        """Run a script; what it prints.
+        """Run a script and return its output.
 
         Raises:
-            RuntimeError: it failed, with its words.
+            RuntimeError: the script failed, with its output.
         """
         command = [*LAB, "exec", "--name", self.lab, node, "--", "sh", "-euc", script]
         done = subprocess.run(
@@ -135,7 +135,7 @@ class Shell:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Lab, site.yml, verdict; 0 when the cluster is verified."""
+    """Run lab, site.yml and verdict; 0 if the cluster is verified."""
     from fullmesh.play import run as runner  # noqa: PLC0415 (msgspec is slow to import)
     from fullmesh.verbs import playbook  # noqa: PLC0415 (see above)
 
@@ -175,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def chosen(name: str) -> Break:
-    """The mistake to make."""
+    """Choose the mistake to make."""
     if name == "random":
         return random.choice(BREAKS)  # noqa: S311 (a surprise, no secret)
     return next(one for one in BREAKS if one.case == name)
@@ -183,7 +183,7 @@ def chosen(name: str) -> Break:
 
 @contextmanager
 def made(one: Break, shell: Shell, victim: str, peer: str) -> Iterator[None]:
-    """The mistake, and in any case what takes it back."""
+    """Make the mistake, and revert it in any case."""
     first, last = shell.on(victim, "sysctl -n net.ipv4.ip_local_port_range").split()
     knows = f"FIRST={first}; LAST={last}; NIC={CLUSTER_INTERFACE}; P_NAME={peer}; "
     LEFT.parent.mkdir(exist_ok=True)
@@ -197,7 +197,7 @@ def made(one: Break, shell: Shell, victim: str, peer: str) -> Iterator[None]:
 
 
 def take_back_what_was_left() -> None:
-    """A demo that was killed left a broken node behind; its lab may be gone as well."""
+    """Revert the mistake of a killed demo, unless its lab is gone."""
     if LEFT.exists():
         left = json.loads(LEFT.read_text())
         with contextlib.suppress(RuntimeError):
@@ -206,7 +206,7 @@ def take_back_what_was_left() -> None:
 
 
 def break_one(args: argparse.Namespace, lab: Described) -> int:
-    """Break one thing, let the diagnosis find it, take it back; 0 when it was found."""
+    """Break one thing, let the diagnosis find it, revert it; 0 if it was found."""
     from fullmesh.verbs import diagnose as diagnose_cli  # noqa: PLC0415 (as above)
 
     one, names = chosen(args.broken), [node["name"] for node in lab["nodes"]]
@@ -230,6 +230,6 @@ def break_one(args: argparse.Namespace, lab: Described) -> int:
         )
         return OK
     print_text(
-        f"\n{victim} is repaired. The diagnosis should have said [{one.code}]: a defect of ours."
+        f"\n{victim} is repaired. The diagnosis should have reported [{one.code}]. This is a defect of Fullmesh."
     )
     return PROBLEM

@@ -1,4 +1,4 @@
-"""The developer's environment: ``fullmesh dev`` is a shell or one command in it, ``fullmesh lock`` writes its lock."""
+"""The verbs ``fullmesh dev`` (a shell or one command in the developer's environment) and ``fullmesh lock``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ their names; leave it with exit.
 """
 
 EXPORT = ("export", "--quiet", "--frozen", "--no-emit-project", "--no-annotate", "--no-header")
-# What pip installs without uv. A file with packages alone, since uv writes its own command line into a header.
+# Locks that pip installs without uv. One file has packages alone, since uv writes its own command line into a header.
 EXPORTED = {
     "requirements.txt": (),
     "requirements-ec2.txt": ("--only-group", "ec2"),
     ".config/uv.txt": ("--only-group", "uv"),
 }
-# Nodes have an older Python than the controller, and one project has one oldest Python.
+# Nodes have an older Python than the controller, and a project of uv has only one oldest Python.
 NODES = "tests/support/requirements-nodes"
 COMPILE = "pip compile --quiet --no-config --universal --generate-hashes --no-header --no-annotate"
 
@@ -41,16 +41,16 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(args: argparse.Namespace) -> int:
-    """Hand over; the exit code is the command's."""
+    """Run the command; return its exit code."""
     command = list(args.more) or [os.environ.get("SHELL", SHELL)]
     if not args.more:
         sys.stderr.write(WELCOME)
-    # the launcher has put the environment's programs and the sources on the paths
+    # the launcher has added the environment's programs and the sources to the paths
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def write_lock_files(_args: argparse.Namespace) -> int:
-    """Lock the dependencies, and export what pip installs; 0 if uv did all of it."""
+    """Lock the dependencies, and export the files for pip; 0 if uv succeeded."""
     nodes = [
         *COMPILE.split(),
         "--no-emit-index-url",

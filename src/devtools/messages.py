@@ -1,8 +1,8 @@
-"""Keep the error messages of released programs: ``python -m devtools.messages [PROGRAM[==VERSION] ...]``.
+"""Collect the error messages of released programs: ``python -m devtools.messages [PROGRAM[==VERSION] ...]``.
 
-It downloads the wheels of these versions (the newest without VERSION, one after the other) and adds their messages to
-the catalogue, with the first and last version that has them. Then it writes the table of docs/explain-log.md: how many
-messages of each program have a cause. ``--uncovered PROGRAM`` lists those without one.
+It downloads the wheels of these versions (without VERSION, the newest one) and adds their messages to the catalogue,
+with the first and last version that has them. Then it writes the table in docs/explain-log.md with the number of
+messages of each program that have a cause. ``--uncovered PROGRAM`` lists messages without one.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ TOPIC = re.compile(r"^\[[^\]\n]+\]$", re.MULTILINE)  # of a help file of Open MP
 
 @dataclass(frozen=True)
 class MessageSource:
-    """A package whose files have a program's messages.
+    """A package with a program's messages.
 
     Attributes:
-        files: the pattern of their names in the wheel.
+        files: the pattern of the file names in the wheel.
         marks: words that the messages have.
     """
 
@@ -118,7 +118,7 @@ REASONS = (
 
 @dataclass(frozen=True)
 class LibraryMessage:
-    """A format string of a program, and the first and last version in which it was seen."""
+    """A format string of a program, with the first and last version that has it."""
 
     program: str
     first: str
@@ -127,7 +127,7 @@ class LibraryMessage:
 
     @property
     def examples(self) -> list[str]:
-        """The message with values: for its texts an address, a device, a file or a version, and at the end a reason."""
+        """Return the message with example values: addresses, devices, files or versions, and a reason at the end."""
         text = f"NCCL WARN {self.text}" if self.program == "NCCL" else self.text
         for placeholder, value in VALUES:
             text = placeholder.sub(value, text)
@@ -155,7 +155,7 @@ def write_catalogue(messages: Iterable[LibraryMessage], path: Path = CATALOGUE) 
 
 
 def list_patterns() -> list[Pattern]:
-    """List the patterns of all causes that know a message, and of the facts that they use."""
+    """List the patterns of all causes that recognize a message, and of the facts that they use."""
     return [
         pattern
         for cause in CAUSES.values()
@@ -171,7 +171,7 @@ def list_needles() -> list[str]:
 
 
 def is_failure(text: str, marks: re.Pattern[str]) -> bool:
-    """Return whether a text of a library reports a failure, or is one that a rule searches."""
+    """Return whether a text of a library reports a failure, or matches a rule."""
     if any(needle in text for needle in list_needles()):
         return True
     return bool(FAILURE.search(text) and marks.search(text) and not INTERNAL.search(text))
@@ -295,7 +295,7 @@ def format_table(known: Iterable[LibraryMessage]) -> str:
 
 
 def write_page(known: Iterable[LibraryMessage], path: Path = PAGE) -> None:
-    """Renew the table of the page."""
+    """Write the table of the page again."""
     before, _, rest = path.read_text("utf-8").partition(TABLE_HEAD)
     after = rest.partition("\n\n")[2]
     path.write_text(f"{before}{format_table(known)}\n{after}", "utf-8")

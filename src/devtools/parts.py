@@ -1,8 +1,8 @@
-"""The parts of ``fullmesh test``: their commands, what may run side by side, and what is left to ``--all``.
+"""The parts of ``fullmesh test``: their commands, their order, and the parts that only ``--all`` runs.
 
-CI's selection is what a landing waits for: linters, unit tests, every role on both families, the demo end to end, one
-cut per mechanism, one fault per family of rules. Whole parts are left to ``--all`` here (``rest``), single tests by
-the marker ``rest``.
+Each landing waits for CI's selection: linters, unit tests, every role on both families, the demo end to end, one cut
+per mechanism, one fault per family of rules. Only ``--all`` runs parts with ``rest``, and single tests with the marker
+``rest``.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Part:
     """One command of the test run.
 
     Attributes:
-        name: how it is called on the terminal and in the log's name.
+        name: its name on the terminal and in the log's name.
         command: argv.
         slow: needs the lab; left out by ``--fast``.
         rest: runs with ``--all``, or if it is named.
         less: words that leave some of its tests to ``--all``, or to a run that names the part.
         less_env: variables that do the same.
-        env: variables on top of this process's own.
-        seconds: after which it is stopped; 0 for PART_SECONDS.
-        slices: in how many pieces CI's shards run it, if its tests do not build on each other.
+        env: additional variables.
+        seconds: it is stopped after this time; 0 for PART_SECONDS.
+        slices: number of pieces in which CI's shards run it, if its tests do not depend on each other.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Part:
 
     @property
     def word(self) -> str:
-        """Its name as one word, which a shell completes and needs no quotes."""
+        """The name as one word, which a shell can complete and which needs no quotes."""
         return self.name.replace(" ", "-")
 
 
 def list_shell_files() -> list[str]:
-    """Every shell script of the tree, by its first line or its ending."""
+    """List every shell script of the tree, by its first line."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"],
         cwd=ROOT,
@@ -74,7 +74,7 @@ def list_shell_files() -> list[str]:
 
 
 def list_lint_parts() -> list[Part]:
-    """The linters, none with a skip list."""
+    """List the linters, none with a skip list."""
     return [
         Part("ruff check", ["ruff", "check", "."]),
         Part("ruff format", ["ruff", "format", "--check", "."]),
@@ -92,7 +92,7 @@ def list_lint_parts() -> list[Part]:
         ),
         Part("yamllint", ["yamllint", "--strict", "."]),
         Part("codespell", ["codespell"]),
-        # actionlint has no wheel for every system; what a workflow may do is zizmor's subject
+        # actionlint has no wheel for some systems; zizmor checks the permissions of workflows
         Part(
             "workflow schema",
             [
@@ -113,15 +113,15 @@ def list_lint_parts() -> list[Part]:
 
 
 def list_scenarios() -> list[str]:
-    """The molecule scenarios of the tree."""
+    """List the molecule scenarios of the tree."""
     return sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
 
 
-# A scenario named after a role belongs to CI's selection; these show a behaviour across roles or a second way.
+# Scenarios named after a role belong to CI's selection. These test a behavior across roles, or another method.
 BEHAVIOURS = ("bundle", "links", "peer_firewall_job", "peer_firewall_ufw", "undo_point")
 
 
-# Files of tests/e2e, each with a lab of its own, that are left to --all.
+# Files of tests/e2e that are left to --all. Each uses its own lab.
 REST = (
     "adversary",
     "bisect",
@@ -143,21 +143,21 @@ REST = (
     "slices",
     "watch",
 )
-# On a busy machine one way from bare nodes and back takes a quarter of an hour, and the pages tell three.
+# On a busy machine, one cycle from bare nodes and back takes 15 min, and the pages have three.
 OF_REST = {"pages": 5400.0}
 WITHOUT_REST = ("-m", "not rest")
-# Sets of texts come in the same order, too; examples of properties are the same by default (tests/unit/conftest.py).
+# Sets of texts have the same order each time; so do examples of properties by default (tests/unit/conftest.py).
 SAME_EACH_TIME = {"PYTHONHASHSEED": "0"}
 RANDOM = ("-m", "hypothesis", "--hypothesis-profile=random")
-# A scenario's playbooks and its sequence read it; without it, as when molecule is called by hand, they do all they can.
-# A dry run on bare nodes is the site's there, for all roles at once; "dependency" is switched off, so it does nothing.
+# Molecule scenarios read these. Without them, as in a manual run of molecule, they test everything. With them, only the
+# site tests a dry run on bare nodes, for all roles at once: "dependency" is disabled, so the check step does nothing.
 SELECTION = {"FULLMESH_TEST_SELECTION": "1", "FULLMESH_TEST_CHECK": "dependency"}
 
 
 def build_end_to_end(
     name: str, where: str, *, rest: bool = False, seconds: float = 0.0, slices: int = 1
 ) -> Part:
-    """A file or a folder of tests; each has a lab of its own."""
+    """Build the part of a file or a folder of tests; each uses its own lab."""
     command = [sys.executable, "-m", "pytest", "-v", where]
     return Part(
         f"end to end {name}",
@@ -171,13 +171,13 @@ def build_end_to_end(
 
 
 def build_faults() -> Part:
-    """Breaks lab nodes and asks what is wrong; its two labs go side by side, so it needs both processors for itself."""
+    """Build the part that breaks lab nodes and diagnoses them. Its two labs run in parallel and need both CPUs."""
     words = "-m pytest -v -n 2 --dist loadfile tests/faults"
     command = [sys.executable, *words.split()]
     return Part("end to end faults", command, slow=True, less=WITHOUT_REST)
 
 
-# What takes longest goes first, so that nothing waits for it at the end (seconds of CI's own table).
+# The longest parts start first, so that nothing waits for them at the end (by the seconds in CI's table).
 LONGEST = (
     "end to end cuts",
     "end to end site",
@@ -193,7 +193,7 @@ LONGEST = (
 
 
 def list_lab_parts() -> list[Part]:
-    """All that goes side by side on the lab, each part with a lab of its own, the longest first."""
+    """List all parts that run in parallel on the lab, each with its own lab, the longest first."""
     every = [
         *(
             Part(
@@ -224,20 +224,20 @@ def list_lab_parts() -> list[Part]:
 
 
 def list_stages() -> list[list[Part]]:
-    """The stages in order; the parts of one stage do not collide and run side by side."""
+    """List the stages in order; the parts of one stage do not collide and run in parallel."""
     fullmesh = [sys.executable, "-m", "fullmesh"]
     pytest = [sys.executable, "-m", "pytest"]
     return [
         [
-            # mostly waits for mirrors and the disk: what follows has the processors meanwhile
+            # mostly waits for mirrors and the disk, so the next parts have the CPUs meanwhile
             Part("lab images", [*fullmesh, "lab", "build"], slow=True),
             *list_lint_parts(),
             # amazon.aws against a mock of EC2 on 127.0.0.1
             Part("ec2", [*pytest, "-q", "-n", "2", "tests/ec2"], slow=True, less=WITHOUT_REST),
-            # the whole site and Ansible's word on every module: a minute
+            # the whole site, and Ansible's own documentation of every module: 1 min
             Part("docs", [*pytest, "-q", "tests/docs"], slow=True, less=WITHOUT_REST),
         ],
-        # many tests wait for clocks and children: four workers fill two processors (150 s; two need 183)
+        # many tests wait for clocks and children: four workers keep two CPUs busy (150 s; two workers need 183 s)
         [Part("unit", [*pytest, "-q", "-n", "4"], less=WITHOUT_REST, less_env=SAME_EACH_TIME)],
         # properties once more, with new random examples
         [Part("random properties", [*pytest, "-q", "-n", "4", *RANDOM], slow=True, rest=True)],
@@ -250,7 +250,7 @@ def list_stages() -> list[list[Part]]:
                 rest=True,
             )
         ],
-        # those of node code, with the oldest and the newest Python of nodes
+        # unit tests of node code, with the oldest and the newest Python of nodes
         [
             Part(
                 "node pythons",
@@ -260,7 +260,7 @@ def list_stages() -> list[list[Part]]:
                 env={"PYTHONPATH": str(ROOT / "src")},
             )
         ],
-        # every call of a transaction, and 100,000 bent files a parser: half an hour of both processors
+        # every call of a transaction, and 100,000 changed files for each parser: 30 min on two CPUs
         [
             Part(
                 "reliability",
@@ -282,9 +282,9 @@ def list_stages() -> list[list[Part]]:
                 env={"PYTHONPATH": str(ROOT / "src")},
             )
         ],
-        # sshds of their own in namespaces; where this machine has none, its package is fetched
+        # sshds in namespaces; if this machine has no sshd, its package is downloaded
         [Part("fleet", [*pytest, "-v", "tests/fleet"], slow=True, rest=True)],
-        # packages of the system's own (a browser), so not for --fast
+        # needs packages of this system (a browser), so not for --fast
         [Part("report in a browser", [*pytest, "-v", "tests/browser"], slow=True, rest=True)],
         list_lab_parts(),
         [build_faults()],
@@ -299,7 +299,8 @@ def list_stages() -> list[list[Part]]:
                 slices=4,
             )
         ],
-        # on a GPU if this machine has one, with stand-ins if it has torch alone; else it says so
+        # on a GPU if this machine has one, with stand-ins if it has only torch; otherwise it reports that it has
+        # neither
         [
             Part(
                 "gpu",
@@ -314,7 +315,8 @@ def list_stages() -> list[list[Part]]:
                 "end to end rdma", [*pytest, "-v", "tests/rdma"], slow=True, rest=True, seconds=3600
             )
         ],
-        # alone: two emulated machines take two processors; 5150 s beside five times as much work
+        # runs alone, because two emulated machines need two CPUs (5150 s, while other parts did five times as much
+        # work)
         [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, rest=True, seconds=7200)],
     ]
 
@@ -325,12 +327,12 @@ def list_part_words() -> list[str]:
 
 
 def select_for_ci(part: Part) -> Part:
-    """The part without what is left to ``--all``."""
+    """Return the part without the tests that are left to ``--all``."""
     return replace(part, command=[*part.command, *part.less], env={**part.env, **part.less_env})
 
 
 def slice_part(part: Part) -> list[Part]:
-    """The part in its slices, each with a name of its own."""
+    """Return the slices of a part, each with its own name."""
     if part.slices == 1:
         return [part]
     return [
@@ -345,10 +347,10 @@ def slice_part(part: Part) -> list[Part]:
 
 
 def choose_shard(stages: Iterable[list[Part]], commit: str, longest: float) -> list[list[Part]]:
-    """What ``--all`` adds to CI's selection, in stages, from the place on that the commit's hash gives.
+    """Return the parts that ``--all`` adds to CI's selection, in stages. The commit's hash decides which one is first.
 
-    A run takes as many as it has time for, so each commit runs others. A part that may take longer than *longest* is
-    in none: the virtual machines.
+    A run takes as many as it has time for, so each commit runs others. Parts that may take longer than *longest* (the
+    virtual machines) are never included.
     """
     units = [
         (number, piece)

@@ -1,8 +1,8 @@
-"""``fullmesh test``: what CI checks, in parts, with progress and a log for each part; ``--all`` runs the rest as well.
+"""The verb ``fullmesh test``: run CI's checks in parts, with progress and a log for each part.
 
-A runner of our own, since parts side by side are what makes forty minutes of an hour: tox has no deadline for an
-environment, and nox runs sessions side by side only since 2026.08.17, as an experiment, with a session's output when it
-ends (wntrblm/nox#1131): half an hour of silence, and a hung one is never ended.
+Fullmesh has its own runner, because parallel parts save 20 min of an hour. tox has no deadline for an environment. nox
+runs sessions in parallel only since 2026.08.17, as an experiment, and prints a session's output when it ends
+(wntrblm/nox#1131). So a long session is silent, and a hung one never ends.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from fullmesh.catalogue import add_verb
 from fullmesh.settings import ROOT
 
 LOGS = ROOT / ".fullmesh/logs"
-# Where only a log is kept, the signs of life must not push the reasons out of it.
+# In a log without a terminal, progress lines must not push the reasons out.
 HEARTBEAT_SECONDS = 10 if sys.stdout.isatty() else 30
 TAIL_LINES = 60
-# What names the reason in the logs of pytest, Ansible and the linters; Ansible's words come after its "fatal".
+# Lines with the reason in the logs of pytest, Ansible and the linters. Ansible's message follows its "fatal".
 REASON = re.compile(r"^(FAILED (?!- RETRY)|ERROR|E  |CRITICAL|failed: |\S+:\d+: )|stopped after")
 FATAL, FATAL_LINES = re.compile(r"^fatal: "), 25
 REASON_LINES = 60
-# A hung part must end before CI's own limit does, so that its log is shown.
+# A hung part must end before CI's own limit, so that its log is shown.
 PART_SECONDS = 1800
-# How a part is ended: the signal, the seconds that it has for it, what is said when that was enough.
+# How a part is ended: the signal, its time limit in seconds, and the message if that was enough.
 ENDINGS = (
     (signal.SIGINT, 120.0, "it ended as it does at a keyboard"),
     (signal.SIGKILL, 10.0, "it was killed, and what it made may still run"),
 )
-# A run of CI and the time that it leaves unused. A shard needs 35 minutes until the limit. It takes 25, so that a
-# landing does not wait an hour and a half. A part of it is started only if it can have 10 of these.
+# A run of CI and the time that it leaves unused. A shard starts if 35 min are left. It takes 25 min at most, so that a
+# landing does not wait for 1.5 h. A part of it starts only if at least 10 of these are left.
 CI_SECONDS, SPARE_SECONDS = 5400.0, 300.0
 LEAST_SHARD_SECONDS, MOST_SHARD_SECONDS, LEAST_PART_SECONDS = 2100.0, 1500.0, 600.0
 STOPPED, NO_TESTS = 124, 5
@@ -52,7 +52,7 @@ FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILI
 
 @dataclass
 class Outcome:
-    """How a part ended."""
+    """The result of a part."""
 
     part: Part
     code: int
@@ -63,13 +63,13 @@ class Outcome:
 
 
 def git(*words: str) -> list[str]:
-    """What git prints, a line each; nothing where it has nothing to say."""
+    """Return the output lines of a git command; empty if it prints nothing."""
     done = subprocess.run(["git", *words], cwd=ROOT, check=False, capture_output=True, text=True)
     return done.stdout.splitlines()
 
 
 def changed() -> list[str]:
-    """The files that differ from the branch that others build on, committed or not; without one, from HEAD."""
+    """List the files that differ from the upstream branch, committed or not. Without one, compare with HEAD."""
     base = git("merge-base", "HEAD", "@{upstream}") or git("merge-base", "HEAD", "main") or ["HEAD"]
     names = [*git("diff", "--name-only", base[0]), *git("ls-files", "-o", "--exclude-standard")]
     return sorted({name for name in names if (ROOT / name).is_file()})
@@ -81,7 +81,7 @@ def of_ansible(name: str) -> bool:
 
 
 def narrowed(part: Part) -> Part | None:
-    """The part for ``--fast``: ansible-lint reads what changed only, and stays away where nothing did."""
+    """Return the part for ``--fast``: ansible-lint checks changed files only, and is skipped if there are none."""
     if part.name != "ansible-lint":
         return part
     names = [name for name in changed() if of_ansible(name)]
@@ -123,10 +123,11 @@ def _say(text: str) -> None:
 
 
 def end(process: subprocess.Popen[bytes]) -> str:
-    """End a part; return what it took.
+    """End a part; return how it ended.
 
-    First as a keyboard would, so that pytest takes its labs and machines away: the next part would find the ports of a
-    machine that goes on.
+    First send SIGINT as a keyboard would, so that pytest removes its labs and machines. Otherwise the next part would
+    find
+    the ports of a machine in use.
     """
     for number, seconds, took in ENDINGS:
         process.send_signal(number)
@@ -139,7 +140,7 @@ def end(process: subprocess.Popen[bytes]) -> str:
 
 
 def run_part(part: Part) -> Outcome:
-    """Run one part into its log, with a sign of life every ten seconds."""
+    """Run one part with its output in a log, and print a progress line every 10 s."""
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{part.word}.log"
     limit = part.seconds or PART_SECONDS
@@ -155,7 +156,7 @@ def run_part(part: Part) -> Outcome:
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     env = dict(os.environ, PYTHONUNBUFFERED="1", ANSIBLE_FORCE_COLOR="0", NO_COLOR="1", **part.env)
-    # Container images set it; without byte code each of a thousand processes compiles Fullmesh again (0.4 of 1.7 s).
+    # Container images set this. Without byte code, each of 1000 processes compiles Fullmesh again (0.4 of 1.7 s).
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     with log.open("w") as out:
         process = subprocess.Popen(
@@ -179,7 +180,7 @@ def run_part(part: Part) -> Outcome:
 
 
 def reasons(lines: Sequence[str]) -> list[str]:
-    """The lines of a log that say why it failed, the last ones."""
+    """Return the last lines of a log that show why it failed."""
     found, until = [], 0
     for number, line in enumerate(lines):
         if FATAL.search(line):
@@ -190,7 +191,7 @@ def reasons(lines: Sequence[str]) -> list[str]:
 
 
 def report(outcome: Outcome) -> None:
-    """One line for a part, and the end of its log when it failed."""
+    """Print one line for a part, and the end of its log if it failed."""
     word = "ok" if outcome.code == 0 else f"FAILED (exit {outcome.code})"
     last = outcome.tail[-1].strip() if outcome.tail and outcome.code == 0 else ""
     _say(f"{outcome.part.name}: {word} in {outcome.seconds:.0f} s  {last[:110]}")
@@ -200,7 +201,7 @@ def report(outcome: Outcome) -> None:
 
 
 def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[Part]]:
-    """The stages with the parts that the command line asks for; whole, where it asks for all or for a name."""
+    """Select the parts that the command line requests; with all their tests for ``--all`` or a named part."""
     whole = args.all or bool(args.part)
     result = []
     for stage in stages:
@@ -218,7 +219,7 @@ def chosen(stages: Iterable[list[Part]], args: argparse.Namespace) -> list[list[
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the parts; 0 when all passed."""
+    """Run the parts; 0 if all passed."""
     # In a job that a shell started in the background, SIGINT is ignored, and every part would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if args.shard:
@@ -235,7 +236,7 @@ def run(args: argparse.Namespace) -> int:
     lab = True
     for wanted in stages:
         stage = [part for part in wanted if lab or not part.slow]
-        # Three at a time left 10 % of two processors idle, and leases came too late for the cuts: not worth it.
+        # Three in parallel left 10 % of two CPUs idle, and leases came too late for the cuts.
         with ThreadPoolExecutor(max_workers=2) as pool:
             for future in as_completed([pool.submit(run_part, part) for part in stage]):
                 report(future.result())
@@ -247,7 +248,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def summary(outcomes: Sequence[Outcome]) -> int:
-    """The table of times and the closing line."""
+    """Print the table of times and the closing line."""
     failed = [outcome for outcome in outcomes if outcome.code]
     print("\npart                             seconds  result")
     for outcome in outcomes:
@@ -262,12 +263,12 @@ def summary(outcomes: Sequence[Outcome]) -> int:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of a part of a shard.
+    """The result of a part of a shard.
 
     Attributes:
-        outcome: how it ended, the last time.
+        outcome: the result of its last run.
         failed: tests that failed twice, or the part's name if it names none.
-        flaky: those that failed once and passed once.
+        flaky: tests that failed once and passed once.
         cut: the shard's time was over before the part, or its repetition, had ended.
     """
 
@@ -278,14 +279,14 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The verdict as one word."""
+        """The result as one word."""
         if self.failed:
             return "FAILED"
         return "cut off" if self.cut else "flaky" if self.flaky else "ok"
 
 
 def find_shard_end(elapsed: float, now: float) -> float | None:
-    """Find when the last part of a shard must be stopped; None: no shard. Even a stubborn part is then gone in time."""
+    """Find the time at which the last part of a shard must be stopped, even if it ignores SIGINT; None: no shard."""
     left = CI_SECONDS - elapsed
     if left < LEAST_SHARD_SECONDS:
         return None
@@ -294,14 +295,14 @@ def find_shard_end(elapsed: float, now: float) -> float | None:
 
 
 def list_failed_tests(outcome: Outcome) -> frozenset[str]:
-    """The tests that failed by pytest's summary; empty if the part passed, or names none."""
+    """List the failed tests in pytest's summary; empty if the part passed, or the summary names none."""
     if not outcome.code:
         return frozenset()
     return frozenset(FAILED_TEST.findall(outcome.log.read_text(errors="replace")))
 
 
 def judge_repetition(first: Outcome, again: Outcome) -> Verdict:
-    """Compare two runs of a part whose first one failed: a test that failed in one of them alone is flaky."""
+    """Compare two runs of a part whose first run failed: a test that failed in only one of them is flaky."""
     whole = frozenset({first.part.name})
     before, after = list_failed_tests(first), list_failed_tests(again)
     if not again.code:
@@ -312,7 +313,7 @@ def judge_repetition(first: Outcome, again: Outcome) -> Verdict:
 
 
 def run_limited(part: Part, end: float) -> tuple[Outcome, bool]:
-    """Run a part until its own deadline or the shard's end; whether the latter stopped it."""
+    """Run a part until its own deadline or the shard's end; return whether the shard's end stopped it."""
     own, left = part.seconds or PART_SECONDS, max(1.0, end - time.monotonic())
     outcome = run_part(replace(part, seconds=min(own, left)))
     if outcome.code == NO_TESTS and "pytest" in part.command:
@@ -321,7 +322,7 @@ def run_limited(part: Part, end: float) -> tuple[Outcome, bool]:
 
 
 def run_twice_if_failed(part: Part, end: float) -> Verdict | None:
-    """Run a part of a shard, and once more if it fails; None if there is no time to begin it."""
+    """Run a part of a shard, and repeat it if it fails; None if there is no time to start it."""
     if end - time.monotonic() < LEAST_PART_SECONDS:
         return None
     first, cut = run_limited(part, end)
@@ -340,9 +341,9 @@ def run_slices(parts: Sequence[Part], end: float) -> list[Verdict]:
 
 
 def run_shard(elapsed: float) -> int:
-    """Run as much of what ``--all`` adds as CI's time allows; 1 if a test failed twice.
+    """Run as many parts of ``--all`` as CI's time allows; 1 if a test failed twice.
 
-    Its own error is shown, and refuses no change.
+    An error of the shard itself is shown, but does not reject a change.
     """
     end = find_shard_end(elapsed, time.monotonic())
     if end is None:
@@ -385,6 +386,6 @@ def summarize_shard(verdicts: Sequence[Verdict]) -> int:
     words = [verdict.word for verdict in verdicts]
     failed = words.count("FAILED")
     passed = words.count("ok") + words.count("flaky")
-    if passed or failed:  # else the closing line of CI's selection stays the last one
+    if passed or failed:  # otherwise the closing line of CI's selection stays the last one
         print(f"{passed} passed, {failed} failed", flush=True)
     return 1 if failed else 0

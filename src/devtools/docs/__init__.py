@@ -1,3 +1,3 @@
-"""The documentation as a site: what is gathered for it, what is made for it, and how it is built."""
+"""The documentation as a site: collect its pages, generate the others, and build it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does each link of the built site lead to something that is there? Addresses outside are never contacted."""
+"""Check that each link of the built site has a target. External addresses are never contacted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# What a page leads to, and what it shows or loads.
+# Tags with links, and tags that show or load a file.
 LEADS = {
     "a": "href",
     "link": "href",
@@ -21,7 +21,7 @@ LEADS = {
 
 @dataclass
 class Page(HTMLParser):
-    """What one page names, and what can be named in it."""
+    """The links and the ids of one page."""
 
     links: list[tuple[str, str]] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
@@ -31,7 +31,7 @@ class Page(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take down one element's id and where it leads."""
+        """Record an element's id and its link."""
         found = {key: value or "" for key, value in attrs}
         self.names |= {found[key] for key in ("id", "name") if key in found}
         target = found.get(LEADS.get(tag, ""), "")
@@ -40,14 +40,14 @@ class Page(HTMLParser):
 
 
 def read(path: Path) -> Page:
-    """One page."""
+    """Read one page."""
     page = Page()
     page.feed(path.read_text(encoding="utf-8"))
     return page
 
 
 def broken(site: Path) -> Iterator[str]:
-    """Every link of the site that leads nowhere, and everything that a page would load from elsewhere."""
+    """Yield every broken link of the site, and every file that a page would load from elsewhere."""
     pages = {path: read(path) for path in sorted(site.rglob("*.html"))}
     for path, page in pages.items():
         where = path.relative_to(site)

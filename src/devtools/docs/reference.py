@@ -1,4 +1,4 @@
-"""Pages of the reference that are made from the sources: the command line, every setting, the list of modules."""
+"""Generate reference pages from the sources: the command line, every setting, the list of modules."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import yaml
 from fullmesh.settings import PLAN_SETTINGS, ROOT
 from fullmesh.shell.commands import walk_commands
 
-# Comments of inventory/prod say what a setting of the plan is for: "# name: default   # what".
+# Comments in inventory/prod describe a setting of the plan: "# name: default   # purpose".
 COMMENT = re.compile(r"^# (fullmesh_\w+):[^#\n]*#\s*(.+)$", re.MULTILINE)
-# Those that inventory/prod shows at work, or that the command line sets.
+# Settings without such a comment: inventory/prod uses them, or the command line sets them.
 SAID = {
     "fullmesh_address": "the node's cluster address with its prefix, `10.0.0.1/24`, or a list, the primary one first",
     "fullmesh_interface": "the interface that gets it, by name or MAC. Empty: the one that has it now",
-    "fullmesh_links": "several cards, VLANs, bonds, gateways and name servers ([links](../docs/links.md))",
+    "fullmesh_links": "several interfaces, VLANs, bonds, gateways and name servers ([links](../docs/links.md))",
     "fullmesh_local_ranks": "ranks that a job starts on the node; auto: one for each NVIDIA GPU, else one",
     "fullmesh_node_rank": "the node's rank; unset: its place in the inventory",
     "fullmesh_hostname": "the node's host name; empty: it stays as it is",
     "fullmesh_master_port": "rank 0's port, `MASTER_PORT` of every job",
     "fullmesh_rendezvous_port": "the port of torchrun's rendezvous",
     "fullmesh_data_ports": "auto: as many ports as the ranks need; or a range such as 50000-54095",
-    "fullmesh_services": "what is opened as well: `[ray]`, or ports of your own ([services](../docs/services.md))",
+    "fullmesh_services": "additional open ports: `[ray]`, or your own ([services](../docs/services.md))",
     "fullmesh_controllers": "addresses and networks that are never locked out",
     "fullmesh_converge": "auto: only nodes that differ from their manifest; always: all",
     "fullmesh_wait_seconds": "how long a run waits for cloud-init, upgrades and package managers' locks",
@@ -33,7 +33,7 @@ SAID = {
 
 
 def commands() -> str:
-    """The page of the command line."""
+    """Build the page of the command line."""
     from fullmesh.cli import build_parser  # noqa: PLC0415 (loads every verb)
 
     lines = [
@@ -64,13 +64,13 @@ class Setting(NamedTuple):
 
 
 def of_roles() -> Iterator[Setting]:
-    """Every setting of every role that a user may set."""
+    """Yield every setting of every role that a user may set."""
     for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")):
         role = path.parent.parent.name
         spec = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]["main"]
         for name, option in spec["options"].items():
             if option.get("required"):
-                continue  # the plan's, by playbooks/vars/wiring.yml
+                continue  # set by the plan through playbooks/vars/wiring.yml
             text = option["description"]
             text = " ".join(text) if isinstance(text, list) else text
             text = re.sub(r"\b[CVI]\(([^)]*)\)", r"`\1`", text)
@@ -78,7 +78,7 @@ def of_roles() -> Iterator[Setting]:
 
 
 def of_plan() -> Iterator[Setting]:
-    """Every setting of the plan."""
+    """Yield every setting of the plan."""
     comments = (ROOT / "inventory/prod/group_vars/all.yml").read_text(encoding="utf-8")
     said = {**dict(COMMENT.findall(comments)), **SAID}
     for name, default in PLAN_SETTINGS.items():
@@ -86,12 +86,12 @@ def of_plan() -> Iterator[Setting]:
 
 
 def value(default: object) -> str:
-    """A default as an inventory has it."""
+    """Format a default as in an inventory."""
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def table(settings: Iterable[Setting]) -> Iterator[str]:
-    """The settings as a table of Markdown."""
+    """Yield the settings as a Markdown table."""
     yield from ("| setting | type | default | what |", "|---|---|---|---|")
     for one in settings:
         given = "" if one.default in (None, "") else f"`{value(one.default)}`"
@@ -100,7 +100,7 @@ def table(settings: Iterable[Setting]) -> Iterator[str]:
 
 
 def settings() -> str:
-    """The page of all settings."""
+    """Build the page of all settings."""
     lines = [
         "# Settings",
         "",
@@ -126,7 +126,7 @@ def settings() -> str:
     return "\n".join(lines) + "\n"
 
 
-# Galaxy does not have the collection, and the theme has a page's contents beside it.
+# Remove this note: Galaxy does not have the collection. Remove the list too: the theme shows a page's contents.
 PUBLISHED = re.compile(
     r"^\.\. note::\n    This (?:role|module) is part of .*?(?=^\S)", re.MULTILINE | re.DOTALL
 )
@@ -134,7 +134,7 @@ CONTENTS = re.compile(r"^\.\. contents::\n(?:   .*\n)+", re.MULTILINE)
 
 
 def of_ours(page: str) -> str:
-    """A page of antsibull-docs' as it is true of a collection that is made from a checkout."""
+    """Correct a page of antsibull-docs for a collection that is built from a checkout."""
     return CONTENTS.sub("", PUBLISHED.sub("", page))
 
 
@@ -142,7 +142,7 @@ TITLES: Mapping[str, str] = {"role": "Roles: their arguments", "module": "Module
 
 
 ANSIBLE = "https://docs.ansible.com/ansible/latest"
-# What antsibull-docs' pages refer to and Ansible's own documentation has.
+# Pages that antsibull-docs' pages refer to and that only Ansible's own documentation has.
 OTHERS = (
     "(common_return_values)=",
     "(ansible_collections.amazon.aws.ec2_security_group_module)=",
@@ -155,7 +155,7 @@ OTHERS = (
 
 
 def listing(pages: Iterable[str]) -> str:
-    """The list of the pages that antsibull-docs has made."""
+    """Build the list of the pages that antsibull-docs generated."""
     lines = [
         "# The collection's roles and modules",
         "",

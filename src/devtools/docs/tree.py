@@ -1,6 +1,6 @@
-"""What Sphinx reads: the checkout's own pages at their own places, and the reference that is made from the sources.
+"""Prepare Sphinx' input: the checkout's own pages, and the reference that is generated from the sources.
 
-The pages keep the paths that they have in the checkout, so that a link which leads somewhere there does so on the site.
+The pages keep their paths in the checkout, so links between them also work on the site.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ TAKEN = (
 )
 COLLECTION = "reference/collection"
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
-# How a page that is made for GitHub names a place, and how MyST does.
+# An anchor as in pages for GitHub, and as in MyST.
 ANCHOR = re.compile(r'^<a id="([a-z0-9-]+)"></a>$', re.MULTILINE)
-# Ours have no pages of their own among Ansible's: filters belong to the playbooks, callbacks to ansible.cfg.
+# Plugins without a page: the playbooks use the filters, and ansible.cfg uses the callbacks.
 WITHOUT = ("filter", "callback", "action")
 
 
 def taken(root: Path = ROOT) -> Iterator[Path]:
-    """The files of the checkout that the site takes as they are, relative to it."""
+    """Yield the files of the checkout that the site uses unchanged, relative to it."""
     for pattern in TAKEN:
         for top in sorted(root.glob(pattern)):
             for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
@@ -49,7 +49,7 @@ def taken(root: Path = ROOT) -> Iterator[Path]:
 
 
 def linked(page: Path, text: str, root: Path = ROOT) -> Iterator[Path]:
-    """The files of the checkout to which a page leads, relative to it."""
+    """Yield the files of the checkout that a page links to, relative to it."""
     for target in LINK.findall(text):
         path = (root / page.parent / target).resolve()
         if path.is_file() and path.is_relative_to(root):
@@ -57,12 +57,12 @@ def linked(page: Path, text: str, root: Path = ROOT) -> Iterator[Path]:
 
 
 def page(raw: bytes) -> bytes:
-    """A page of the checkout as Sphinx reads it."""
+    """Return a page of the checkout in the form for Sphinx."""
     return ANCHOR.sub(r"(\1)=", raw.decode()).encode()
 
 
 def with_all(index: str, pages: Iterable[str]) -> str:
-    """The first page, whose lists also name the pages that none of them names, at the end."""
+    """Return the first page. Pages that none of its lists names are added at the end."""
     listed = set(re.findall(r"^(?:.* <)?/?([\w/-]+)>?$", index, re.MULTILINE))
     rest = sorted({Path(page).stem for page in pages} - listed - {"index"})
     if not rest:
@@ -73,7 +73,7 @@ def with_all(index: str, pages: Iterable[str]) -> str:
 
 
 def contents(root: Path = ROOT) -> dict[str, bytes]:
-    """Everything but the collection's reference: path -> content."""
+    """Return all files except the collection's reference: path -> content."""
     files = {name: page(text.encode()) for name, text in render_pages().items()}
     for path in taken(root):
         raw = (root / path).read_bytes()
@@ -88,7 +88,7 @@ def contents(root: Path = ROOT) -> dict[str, bytes]:
 
 
 def write(files: Mapping[str, bytes], where: Path) -> None:
-    """Make a folder hold exactly these files; what is the same keeps its time, and Sphinx does not read it again."""
+    """Make a folder contain exactly these files. Sphinx reads only changed ones, because others keep their time."""
     for path in [path for path in where.rglob("*") if path.is_file()]:
         if str(path.relative_to(where)) not in files:
             path.unlink()
@@ -100,10 +100,10 @@ def write(files: Mapping[str, bytes], where: Path) -> None:
 
 
 def of_collection() -> dict[str, bytes]:
-    """The pages of roles and modules, made by antsibull-docs from their own specs and documentation.
+    """Let antsibull-docs generate the pages of roles and modules from their own specs and documentation.
 
     Raises:
-        RuntimeError: antsibull-docs refused one, with its words.
+        RuntimeError: antsibull-docs rejected one, with its output.
     """
     files = collection.contents()
     installed = MADE / "installed/ansible_collections/fullmesh/cluster"
@@ -111,7 +111,7 @@ def of_collection() -> dict[str, bytes]:
     (MADE / "pages").mkdir(parents=True)
     archive = MADE / "collection.tar.gz"
     archive.write_bytes(collection.archive(files, collection.links(), collection.about()))
-    shutil.unpack_archive(archive, installed)  # Python 3.11.2 of Debian 12 knows no filter for tar
+    shutil.unpack_archive(archive, installed)  # Python 3.11.2 of Debian 12 has no filter for tar
     for kind in WITHOUT:
         (installed / "plugins" / kind).unlink()
     words = "--use-current --squash-hierarchy --no-indexes --fail-on-error --dest-dir"

@@ -1,1 +1,1 @@
-"""The lab: containers that stand for cluster nodes, built and run on this one machine."""
+"""The lab: containers that simulate cluster nodes, built and run on this one machine."""

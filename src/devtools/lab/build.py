@@ -1,4 +1,4 @@
-"""Images and repositories, stage by stage; each named by the digest of what it is made of."""
+"""Build images and repositories stage by stage. The digest of a stage's inputs names it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from devtools.lab.podman import Podman
 # Deadlines in seconds; a first build takes a few minutes on two cores.
 STAGE_SECONDS = 1200.0
 LOCK_SECONDS = 3600.0
-# A stage's latest images: two branches in turn do not rebuild each other's.
+# Stages keep their latest images, so work on two branches in turn does not rebuild them each time.
 KEEP_IMAGES = 3
 PREFIX = "localhost/fullmesh-lab"
 LISTS = {
@@ -38,7 +38,7 @@ def package_list(file: Path) -> list[str]:
 
 
 class Builder:
-    """Builds what is missing; a second run finds everything and builds nothing."""
+    """Builds the missing stages. A second run finds all of them and builds nothing."""
 
     def __init__(
         self, paths: Paths, podman: Podman, kind: str, families: Sequence[str] = FAMILIES
@@ -55,7 +55,7 @@ class Builder:
         return digest.stage(root, [root / name for name in inputs], words)
 
     def _digests(self) -> dict[str, str]:
-        """Return the digest of every stage; a stage's parents are part of it."""
+        """Return the digest of every stage; it includes the stage's parents."""
         base = self._digest(["packages/base.list"], "mmdebstrap minbase", self.codename)
         builder = self._digest(["packages/builder.list", "repo/Containerfile"], base)
         wheels = self._digest(["nccl-wheels.txt"], "device code zeroed")
@@ -100,17 +100,17 @@ class Builder:
         return self.paths.cache / f"{stage}-{self.digests[stage]}"
 
     def missing(self) -> list[str]:
-        """Return the stages whose result a node needs and that are not there."""
+        """Return the stages that a node needs and that are not built."""
         images = [stage for stage in self.stages if not self.podman.has_image(self.image(stage))]
         return images + [name for name in self.folders() if not self.folder(name).is_dir()]
 
     def folders(self) -> dict[str, str]:
-        """Return the stages that are folders of the nodes, with their place on them."""
+        """Return the stages that are folders of the nodes, with their paths on the nodes."""
         archives = {f"{name}-archive": f"/srv/{name}" for name in self.stages if name in DEBIAN}
         return {"repo": "/srv/repo", **archives}
 
     def ensure(self) -> None:
-        """Build what is missing; only one lab command builds at a time."""
+        """Build the missing stages; only one lab command builds at a time."""
         if not self.missing():
             return
         with held(self.paths.home / "locks" / "build", "the image build", LOCK_SECONDS):
@@ -126,7 +126,7 @@ class Builder:
             self._forget_old()
 
     def _forget_old(self) -> None:
-        """Remove images that several later ones have replaced; those in use stay."""
+        """Remove images that several newer ones have replaced; used ones stay."""
         listed = json.loads(self.podman.must("images", "--format", "json") or "[]")
         by_stage: dict[str, list[tuple[int, str]]] = {}
         for image in listed:
@@ -148,8 +148,9 @@ class Builder:
             return
         source = self.paths.sources
         argv = self.podman.argv("build", "--layers=false", "--network=host", "--pull=missing")
-        # crun would load a device filter and raise its memlock limit for it, which a restricted
-        # host's root may not do; a chroot asks for neither
+        # crun would load a device filter and raise its memlock limit for it, which root on a restricted host may not
+        # do. A
+        # chroot needs neither.
         argv.append("--isolation=chroot")
         argv += [*options, "-t", self.image(stage), "-f", str(source / file), str(source)]
         step(f"image {stage}", argv, self._log(stage), STAGE_SECONDS)
@@ -161,7 +162,7 @@ class Builder:
             self.builder()
 
     def builder(self) -> str:
-        """Return the image with the tools for repositories; it is built where it is gone."""
+        """Return the image with the tools for repositories. It is built if it is missing."""
         if not self.podman.has_image(self.image("builder")):
             self._base()
             base = f"BASE={self.image('base')}"
@@ -173,7 +174,7 @@ class Builder:
         self._bootstrap("base", self.codename, "packages/base.list", "--variant=minbase")
 
     def _bootstrap(self, stage: str, suite: str, packages: str, *options: str) -> None:
-        """Bootstrap a release from this host's own sources, whatever release they are of."""
+        """Bootstrap a release from this host's own sources, even if this host runs another release."""
         if self.podman.has_image(self.image(stage)):
             return
         sources = sources_list.read(Path("/etc/apt"), self.codename)
@@ -198,7 +199,7 @@ class Builder:
         if self.release.get("ID") != "debian":
             raise StepError(f"{system} needs Debian's apt sources, and this machine is no Debian")
         options = ("--variant=important", "--dpkgopt=force-unsafe-io")
-        for name in sorted({"debian12", system}):  # whose Python the archive of each release offers
+        for name in sorted({"debian12", system}):  # its Python is in the archive of each release
             self._bootstrap(f"{name}-base", DEBIAN[name], "packages/debian.list", *options)
         base = f"BASE={self.image(f'{system}-base')}"
         self._build_image(system, "debian/Containerfile", "--build-arg", base)
@@ -207,7 +208,7 @@ class Builder:
         self._folder(f"{system}-archive", [*argv, "python3", "/lab/archive.py"])
 
     def _nccl(self) -> None:
-        """Fetch NVIDIA's wheels one after the other (300 MB each) and keep the slim libraries."""
+        """Download NVIDIA's wheels one after the other (300 MB each) and keep the slim libraries."""
         target = self.folder("nccl")
         if target.is_dir() or self.folder("repo").is_dir():
             return
@@ -232,7 +233,7 @@ class Builder:
         self._folder("repo", [*argv, "bash", "/lab/mkrepo.sh"])
 
     def _folder(self, stage: str, arguments: Sequence[str]) -> None:
-        """Make a stage's folder by a command in a container, which writes to /out."""
+        """Create a stage's folder with a command in a container, which writes to /out."""
         target = self.folder(stage)
         if target.is_dir():
             return
@@ -245,7 +246,7 @@ class Builder:
         os.replace(work, target)
 
     def _node_image(self, stage: str) -> None:
-        """Build a family's image from the registry or as a look-alike, if it is asked for."""
+        """Build a requested family's image, from the registry or as a look-alike."""
         if stage not in self.stages:
             return
         folder = "real" if self.kind == "registry" else "lookalike"

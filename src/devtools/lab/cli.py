@@ -1,4 +1,4 @@
-"""``fullmesh lab``: up, down, status, exec, build, packages."""
+"""The verb ``fullmesh lab``: up, down, status, exec, build, packages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from devtools.lab.vm import cli as vm_cli
 from devtools.lab.vm import store as vm_store
 from fullmesh.catalogue import add_verb
 
-# Exit codes of the whole project: 0 fine, 1 something failed, 2 usage or environment.
+# Exit codes of the whole project: 0 success, 1 something failed, 2 usage or environment.
 FAILED, USAGE = 1, 2
 Command = Callable[[argparse.Namespace], int]
 
 
 def guarded(command: Command) -> Command:
-    """Turn the lab's errors into a sentence on standard error and an exit code."""
+    """Report the lab's errors on standard error, and return an exit code."""
 
     def run(args: argparse.Namespace) -> int:
         try:
@@ -56,7 +56,7 @@ def up(args: argparse.Namespace) -> int:
 
 
 def down(args: argparse.Namespace) -> int:
-    """Take one lab or all of them down."""
+    """Remove one lab or all of them."""
     paths = find()
     names = state.names(paths) if args.all else [plan.check_name(args.name)]
     for name in names:
@@ -95,7 +95,7 @@ def status(args: argparse.Namespace) -> int:
 
 
 def running(paths: Paths, lab: Lab, node: plan.Node) -> Podman:
-    """Podman for a node that runs; LB-107 for one that does not."""
+    """Return podman for a running node; LB-107 if it does not run."""
     podman = lifecycle.open_podman(paths)
     if podman.containers().get(node.container) != "running":
         raise LabError(
@@ -152,7 +152,9 @@ def build(_args: argparse.Namespace) -> int:
     out(str(builder.folder("repo")))
     try:
         out(str(lab_gpus.ensure(paths)))
-    except StepError as error:  # nodes do without: only `lab gpus` needs it, and says the same
+    except (
+        StepError
+    ) as error:  # nodes work without it: only `lab gpus` needs it, and reports the same error
         say(str(error))
     return 0
 

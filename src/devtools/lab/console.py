@@ -1,4 +1,4 @@
-"""Words for the person who waits: on standard error, never silent for more than ten seconds."""
+"""Progress lines on standard error, at least one every 10 s."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from devtools.lab.errors import StepError
 
-# One progress line at least this often, in seconds; the project's promise is ten.
+# Seconds between two progress lines at most; the project promises 10.
 EVERY = 8.0
 TAIL_LINES = 12
 
@@ -35,7 +35,7 @@ def last_lines(log: Path, count: int = TAIL_LINES) -> list[str]:
 def step(what: str, argv: Sequence[str], log: Path, deadline: float) -> None:
     """Run a long command with its output in *log*; *deadline* in seconds.
 
-    Raises StepError with the last lines and the log's path when it fails or takes too long.
+    Raises StepError with the last lines and the log's path if it fails or takes too long.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
@@ -58,7 +58,7 @@ def step(what: str, argv: Sequence[str], log: Path, deadline: float) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], what: str, log: Path, deadline: float) -> int:
-    """Wait for a process, saying every few seconds what its log says last."""
+    """Wait for a process, and print the last line of its log every few seconds."""
     begun = time.monotonic()
     while True:
         try:

@@ -1,7 +1,7 @@
-"""A lab whose nodes have one network card, with a lease: what a machine looks like that an installer has left.
+"""A lab whose nodes have one network interface with a lease, as an installer leaves a machine.
 
-This machine is router and DHCP server on the cluster bridge, and nowhere else. As the controller it has an address
-beyond that router, so a node answers it only with the right gateway, as in any larger network.
+On the cluster bridge only, this machine is router and DHCP server. As the controller, it has an address beyond that
+router. So a node needs the right gateway to answer it, as in any larger network.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEASE = "1h"
 
 
 def own_addresses(lab: Lab) -> list[tuple[str, str]]:
-    """What this machine has, with the interface: router on the bridge, and the controller behind it."""
+    """Return this machine's addresses and their interfaces: router on the bridge, and the controller behind it."""
     bridge = lab.bridges[1]
     found = [(f"10.78.{lab.index}.1/24", bridge), (f"10.77.{lab.index}.1/32", "lo")]
     if lab.ipv6:
@@ -30,19 +30,19 @@ def own_addresses(lab: Lab) -> list[tuple[str, str]]:
 
 
 def host_entry(node: Node) -> str:
-    """Give a node the same lease each time, by its MAC."""
+    """Return the option that gives a node the same lease each time, by its MAC."""
     address = node.management_address
     return f"--dhcp-host={node.mac},{f'[{address}]' if ':' in address else address},{LEASE}"
 
 
 def command(lab: Lab, folder: Path) -> list[str]:
-    """Return dnsmasq's arguments: DHCP on the one bridge, no name service, nothing read from /etc."""
+    """Return dnsmasq's arguments: DHCP on one bridge, no name service, no settings from /etc."""
     argv = ["dnsmasq", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--port=0"]
     argv += ["--user=root", f"--interface={lab.bridges[1]}", "--except-interface=lo"]
     argv += ["--bind-interfaces", "--dhcp-authoritative", "--dhcp-no-override", "--no-ping"]
     argv += [f"--pid-file={folder}/dnsmasq.pid", f"--dhcp-leasefile={folder}/leases"]
     argv += [f"--log-facility={folder}/dnsmasq.log"]
-    # Else dnsmasq names itself as the name server that it is not here, and lookups in the nodes wait for it.
+    # Otherwise dnsmasq announces itself as name server, which it is not here, and lookups in the nodes wait for it.
     argv += ["--dhcp-option=6", "--dhcp-option=option6:dns-server"]
     if lab.ipv6:
         net = f"fd78:0:0:{lab.index:x}"
@@ -59,14 +59,14 @@ def serve(paths: Paths, lab: Lab, folder: Path) -> None:
     bridge = lab.bridges[1]
     if lab.ipv6:
         Path(f"/proc/sys/net/ipv6/conf/{bridge}/disable_ipv6").write_text("0\n")
-    # A router does not answer for what lies behind it, and asks in its own name: a node that takes the controller for a
-    # neighbour is wrong, and must not learn where it is from a question that has the controller's address in it.
+    # A router does not answer ARP for addresses behind it, and asks with its own address. So a node that takes the
+    # controller for a neighbor is wrong, and must not learn the controller's hardware address from an ARP request.
     for name, value in (("arp_ignore", "1"), ("arp_announce", "2")):
         Path(f"/proc/sys/net/ipv4/conf/{bridge}/{name}").write_text(f"{value}\n")
     for address, interface in own_addresses(lab):
         nodad = ["nodad"] if ":" in address else []
         host.capture(["ip", "address", "replace", address, "dev", interface, *nodad])
-    # Whatever else of the lab's networks is asked for never leaves this machine.
+    # Packets to other addresses of the lab's networks never leave this machine.
     host.route("replace", "unreachable", f"10.77.{lab.index}.0/24")
     if running(folder):
         return
@@ -76,7 +76,7 @@ def serve(paths: Paths, lab: Lab, folder: Path) -> None:
 
 
 def running(folder: Path) -> int:
-    """Return the server's process id, 0 where it does not run."""
+    """Return the server's process id, 0 if it does not run."""
     file = folder / "dnsmasq.pid"
     if not file.exists():
         return 0
@@ -86,7 +86,7 @@ def running(folder: Path) -> int:
 
 
 def stop(lab: Lab, folder: Path) -> None:
-    """End the server of this lab, and take this machine's addresses away that no bridge took along."""
+    """End the server of this lab, and remove this machine's addresses that are not on a bridge."""
     number = running(folder)
     if number:
         os.kill(number, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Digests that name what a build stage is made of: same digest, same result, no rebuild."""
+"""Digests of a build stage's inputs: the same digest means the same result, so no rebuild."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
 def stage(root: Path, paths: Iterable[Path], words: Iterable[str] = ()) -> str:
     """Return the digest of file names (relative to *root*), contents and *words*.
 
-    Time stamps and the place of the checkout do not count, so a fresh clone finds the cache.
+    Time stamps and the checkout's path do not count, so a fresh clone finds the cache.
     """
     sha = hashlib.sha256()
     for path in files(paths):

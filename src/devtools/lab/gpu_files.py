@@ -1,9 +1,10 @@
-"""What a kernel would show of the GPUs that a lab's node plays, in files: a STAND-IN for /sys, /proc and /dev/kmsg.
+"""Files that a kernel shows for the simulated GPUs of a lab node: a STAND-IN for /sys, /proc and /dev/kmsg.
 
-The PCI tree is made after Linux' documents (sysfs-bus-pci, sysfs-class-infiniband, the PCI Express specification for
-ACS), not recorded on a machine: each GPU has a switch of its own below a root port, with an RDMA card beside it where
-the play has some. With ``machine=1`` the node passes for a machine: systemd-detect-virt denies the container, and
-/dev/kmsg holds the play's messages and nothing of this host's.
+The PCI tree follows Linux' documents (sysfs-bus-pci, sysfs-class-infiniband) and the PCI Express specification (ACS).
+It was not recorded on a machine. Each GPU has its own switch below a root port. If the play has RDMA devices, the
+switch
+has one too. With ``machine=1`` the node looks like a machine: systemd-detect-virt reports no container, and /dev/kmsg
+has only the play's messages.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 PLACE = "/run/lab-gpus"
 TREE = f"{PLACE}/tree"
 HALF = 2
-# PCI_EXT_CAP_ID_ACS in version 1, the last of its list; then what it can, and what is on.
+# PCI_EXT_CAP_ID_ACS in version 1, the last one of the list. Then come its capabilities and its control register.
 ACS = "head -c 256 /dev/zero; printf '\\015\\000\\001\\000\\037\\000\\{control:03o}\\000'; head -c 3832 /dev/zero"
 OPEN = "NVIDIA UNIX Open Kernel Module for x86_64"
 CLOSED = "NVIDIA UNIX x86_64 Kernel Module"
@@ -31,8 +32,8 @@ class Gpu:
     Attributes:
         at: its number.
         bus: its address.
-        numa: the processor that it is on, -1 where the firmware does not say.
-        xid: what the driver reported of it: ``79, GPU has fallen off the bus.``; empty for nothing.
+        numa: its NUMA node, -1 if the firmware does not report one.
+        xid: the error that the driver reported: ``79, GPU has fallen off the bus.``; empty if there is none.
     """
 
     at: int
@@ -43,23 +44,23 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Box:
-    """The machine that a node plays.
+    """The machine that a node simulates.
 
     Attributes:
         gpus: on the bus.
         device: their PCI device id.
         driver: its version.
-        shown: how many GPUs the driver shows.
-        machine: the node passes for a machine, and no container.
+        shown: number of GPUs that the driver shows.
+        machine: the node looks like a machine, not like a container.
         open: the driver's modules are the open ones.
         acs: the ACS control register of the ports below each switch.
-        iommu: the type of the devices' IOMMU group; empty for none.
+        iommu: the type of the devices' IOMMU group; empty if there is none.
         switches: NVSwitches on the bus.
-        rdma: how many RDMA cards are beside the GPUs, each with an active port.
-        rdma_numa: their processor; None for that of the GPU beside each.
+        rdma: number of RDMA devices, each on the switch of a GPU and with an active port.
+        rdma_numa: their NUMA node; None for the one of the GPU on the same switch.
         fm: the fabric manager: ``active``, ``inactive`` (installed and not running) or ``absent``.
         fm_version: its version.
-        sxid: what an NVSwitch reported: ``24007, Fatal, Link 44 ...``; empty for nothing.
+        sxid: the error that an NVSwitch reported: ``24007, Fatal, Link 44 ...``; empty if there is none.
     """
 
     gpus: Sequence[Gpu]
@@ -79,7 +80,7 @@ class Box:
 
 
 def box(values: Mapping[str, str]) -> Box:
-    """The machine of a play: its lines, the last one of a key counts, so ``values`` is a dict of them."""
+    """Build the machine from the values of a play."""
     count = int(values["pci"])
 
     def own(at: int, key: str, usual: str) -> str:
@@ -112,20 +113,20 @@ def box(values: Mapping[str, str]) -> Box:
 
 
 def write(path: str, text: str) -> str:
-    """A line of shell that writes a file below a folder that is there."""
+    """Return a shell command that writes a file to an existing folder."""
     return f"printf '%s\\n' {shlex.quote(text)} > {path}"
 
 
 def device(folder: str, vendor: str, kind: str, more: Mapping[str, str]) -> Iterator[str]:
-    """A device's folder, and its name on the bus."""
+    """Yield the commands that make a device's folder and its name on the bus."""
     yield f"mkdir -p {folder}"
     for name, text in {"vendor": vendor, "class": kind, **more}.items():
         yield write(f"{folder}/{name}", text)
     yield f"ln -s {folder} {PLACE}/pci/{folder.rpartition('/')[2]}"
 
 
-def beside(folder: str, numa: int, group: str) -> Iterator[str]:
-    """The processor of a device, and its IOMMU group."""
+def describe_location(folder: str, numa: int, group: str) -> Iterator[str]:
+    """Yield the commands that write a device's NUMA node and its IOMMU group."""
     yield write(f"{folder}/numa_node", str(numa))
     if group:
         yield f"mkdir {folder}/iommu_group"
@@ -133,7 +134,7 @@ def beside(folder: str, numa: int, group: str) -> Iterator[str]:
 
 
 def slot(one: Gpu, held: Box) -> Iterator[str]:
-    """A GPU below a switch of its own, and the RDMA card beside it."""
+    """Yield the commands for a GPU below its own switch, and for the RDMA device on that switch."""
     switch = f"{TREE}/pci0000:2{one.at}/0000:2{one.at}:01.0/0000:3{one.at}:00.0"
     ports = [f"{switch}/0000:a{one.at}:00.0", f"{switch}/0000:a{one.at}:01.0"]
     for port in ports:
@@ -142,23 +143,23 @@ def slot(one: Gpu, held: Box) -> Iterator[str]:
     gpu = f"{ports[0]}/{one.bus}"
     yield from device(gpu, "0x10de", GPU, {"device": held.device})
     yield f"ln -s {PLACE}/drivers/nvidia {gpu}/driver"
-    yield from beside(gpu, one.numa, held.iommu)
+    yield from describe_location(gpu, one.numa, held.iommu)
     if one.at < held.rdma:
         numa = one.numa if held.rdma_numa is None else held.rdma_numa
-        card = f"{ports[1]}/0000:7{one.at}:00.0"
-        yield from device(card, "0x15b3", CARD, {"device": "0x1021"})
-        yield from beside(card, numa, held.iommu)
-        yield from port_of(one.at, card)
+        rdma = f"{ports[1]}/0000:7{one.at}:00.0"
+        yield from device(rdma, "0x15b3", CARD, {"device": "0x1021"})
+        yield from describe_location(rdma, numa, held.iommu)
+        yield from make_rdma_port(one.at, rdma)
 
 
-def port_of(at: int, card: str) -> Iterator[str]:
-    """A ConnectX-7 with a port that is up, as /sys/class/infiniband shows it.
+def make_rdma_port(at: int, device_folder: str) -> Iterator[str]:
+    """Yield the commands for a ConnectX-7 with an active port, as /sys/class/infiniband shows it.
 
-    Its link layer is not known, so Fullmesh does not try RDMA on it: the stand-in has no library of devices.
+    Its link layer is unspecified, so Fullmesh does not try RDMA on it: the stand-in has no RDMA library.
     """
     here = f"{PLACE}/class/infiniband/mlx5_{at}"
     port = f"{here}/ports/1"
-    yield f"mkdir -p {port}/gids {port}/gid_attrs/types; ln -s {card} {here}/device"
+    yield f"mkdir -p {port}/gids {port}/gid_attrs/types; ln -s {device_folder} {here}/device"
     for name, text in {
         "state": "4: ACTIVE",
         "phys_state": "5: LinkUp",
@@ -171,7 +172,7 @@ def port_of(at: int, card: str) -> Iterator[str]:
 
 
 def driver(held: Box) -> Iterator[str]:
-    """What the driver's module leaves in /sys/module, /proc/driver and /dev."""
+    """Yield the commands for the files of the driver's module in /sys/module, /proc/driver and /dev."""
     kind = OPEN if held.open else CLOSED
     yield write(f"{PLACE}/module/nvidia/version", held.driver)
     yield write(f"{PLACE}/driver/nvidia/version", f"NVRM version: {kind}  {held.driver} (stand-in)")
@@ -181,7 +182,7 @@ def driver(held: Box) -> Iterator[str]:
 
 
 def messages(held: Box) -> list[str]:
-    """What the driver wrote into the kernel's log, by its own forms."""
+    """Return the messages of the driver in the kernel log, in the driver's own format."""
     lines = [
         f"NVRM: Xid (PCI:{one.bus.rpartition('.')[0]}): {one.xid}" for one in held.gpus if one.xid
     ]
@@ -191,7 +192,7 @@ def messages(held: Box) -> list[str]:
 
 
 def machine(held: Box) -> Iterator[str]:
-    """A node that passes for a machine, with a kernel's log of its own."""
+    """Yield the commands that make a node look like a machine, with its own kernel log."""
     yield program(f"{PLACE}/detect-virt", "echo none\nexit 1")
     yield f"mount --bind {PLACE}/detect-virt /usr/bin/systemd-detect-virt"
     yield f": > {PLACE}/kmsg"
@@ -201,12 +202,12 @@ def machine(held: Box) -> Iterator[str]:
 
 
 def program(path: str, text: str) -> str:
-    """A line of shell that writes a script."""
+    """Return a shell command that writes a script."""
     return f"{write(path, '#!/bin/sh' + chr(10) + STAND_IN + chr(10) + text)}; chmod 0755 {path}"
 
 
 def manager(held: Box) -> Iterator[str]:
-    """A fabric manager: a program that knows its version, and a unit."""
+    """Yield the commands for a fabric manager: a program that prints its version, and a unit."""
     if held.fm == "absent":
         return
     yield program(
@@ -219,14 +220,14 @@ def manager(held: Box) -> Iterator[str]:
 
 
 def steps(held: Box) -> list[str]:
-    """The steps that put all of it into a node, which has nothing of an earlier play any more."""
+    """Return the steps that write all files. The node must have no files of an earlier play."""
     lines = [
         "set -eu",
         "now=$(sed 's/\\.\\([0-9]*\\) .*/\\1/' /proc/uptime)",  # in hundredths; the log counts microseconds
         f"mkdir -p {TREE} {PLACE}/pci {PLACE}/kept {PLACE}/module/nvidia {PLACE}/driver/nvidia/gpus",
         f"mkdir -p {PLACE}/drivers/nvidia",
         f"mount --bind /sys/module {PLACE}/kept",
-        # by mounts: names of network cards lead to their devices by links that climb out of this folder
+        # Bind mounts, because the links of network interfaces to their devices lead out of this folder.
         f"for one in $(ls /sys/class); do mkdir -p {PLACE}/class/$one; "
         f"mount --bind /sys/class/$one {PLACE}/class/$one; done",
         f'for one in /sys/module/*; do ln -s "{PLACE}/kept/${{one##*/}}" "{PLACE}/module/${{one##*/}}"; done',
@@ -250,5 +251,5 @@ def steps(held: Box) -> list[str]:
 
 
 def script(held: Box) -> str:
-    """The steps as one script of a shell."""
+    """Return the steps as one shell script."""
     return "\n".join([*steps(held), ""])

@@ -1,9 +1,11 @@
-"""GPUs that a lab's node seems to have: the real nvidia-smi over a STAND-IN for NVML, and files for the PCI bus.
+"""Give a lab node simulated GPUs: the real nvidia-smi over a STAND-IN for NVML, and files for the PCI bus.
 
-A container has no GPU. Here a node gets NVIDIA's own ``nvidia-smi`` (Debian's package, from its component non-free)
-above a stand-in for the library that it asks (``lab/gpu/nvml.c``, built against NVIDIA's public header), and what the
-kernel would show: devices on the PCI bus, the driver's folder in /proc, its version in /sys, files in /dev. What is
-played stands in ``/etc/lab-gpus`` of the node, a line each. Nothing can compute on it: CUDA is not there.
+A container has no GPU. The node gets NVIDIA's own ``nvidia-smi`` (Debian's package from non-free) and a stand-in for
+the
+library that it queries (``lab/gpu/nvml.c``, built with NVIDIA's public header). It also gets the files that the kernel
+would show: devices on the PCI bus, the driver's folder in /proc, its version in /sys, files in /dev.
+``/etc/lab-gpus`` on the node has the simulated values, one per line. Nothing can compute on it, because CUDA is
+missing.
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ class Model:
 
     Attributes:
         name: as nvidia-smi prints it.
-        device: PCI device id, of pci.ids.
+        device: PCI device id, from pci.ids.
         memory: MiB, as nvidia-smi prints it.
         architecture: NVML's number: 8 Ada, 9 Hopper.
         watts: its limit.
         generation: of its PCIe.
-        links: NVLinks.
+        links: number of NVLinks.
         link_mbps: MB/s of a link, one way.
     """
 
@@ -65,10 +67,10 @@ PLAYS: Mapping[str, tuple[Model, int]] = {
     "h200x8": (H200, 8),
     "l40sx2": (L40S, 2),
 }
-# PCI buses of an HGX baseboard, as they come on machines of several makers.
+# PCI buses of an HGX baseboard, as on machines of several makers.
 BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
-# What a line of the play can say of the node, and of one GPU (`3.KEY`) or each (`*.KEY`): what the library reads, and
-# what stands in files (gpu_files.py).
+# Keys that a line of the play can set for the node (WHOLE), and for one GPU (`3.KEY`) or all (`*.KEY`). The library
+# reads some, and gpu_files.py writes the others to files.
 WHOLE = (
     *("driver", "cuda", "gpus", "pci", "error", "nvml"),
     *(
@@ -96,7 +98,7 @@ EACH = (
 )
 LINE = re.compile(r"(?P<key>(?:(?P<gpu>\d+|\*)\.)?(?P<word>[a-z_]+))=(?P<value>[^\n]{1,150})")
 
-# Takes away what an earlier play left, and without arguments the programs too.
+# Remove the files of an earlier play. Without arguments, remove the programs too.
 CLEAR = """\
 set -eu
 umount -R /sys/class 2>/dev/null || true
@@ -115,7 +117,7 @@ rm -rf --one-file-system /run/lab-gpus /dev/nvidia[0-9]* /dev/nvidiactl
 
 
 def check_play(name: str) -> str:
-    """Return the name of a play; LB-118 for another one."""
+    """Return the name of a play; LB-118 if it is unknown."""
     if name != NONE and name not in PLAYS:
         raise LabError(
             "LB-118", f"no GPUs are called {name!r}", f"Known: {', '.join([*PLAYS, NONE])}."
@@ -124,7 +126,7 @@ def check_play(name: str) -> str:
 
 
 def check_lines(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a play; LB-119 for those that the stand-in does not know, all at once."""
+    """Return the lines of a play; LB-119 with all lines that the stand-in does not know."""
     wrong = []
     for line in lines:
         found = LINE.fullmatch(line)
@@ -141,7 +143,7 @@ def check_lines(lines: Sequence[str]) -> list[str]:
 
 
 def play(name: str, own: Sequence[str] = ()) -> list[str]:
-    """The lines that the stand-in reads, healthy GPUs first and *own* after them: the last line of a key counts."""
+    """Return the lines that the stand-in reads: healthy GPUs first, then *own*. The last line of a key counts."""
     model, count = PLAYS[name]
     lines = [f"driver={DRIVER}", f"cuda={CUDA}", f"gpus={count}", f"pci={count}"]
     healthy = {
@@ -181,13 +183,13 @@ def play(name: str, own: Sequence[str] = ()) -> list[str]:
 
 
 def folder(paths: Paths) -> Path:
-    """Where nvidia-smi and the stand-in lie once they are built."""
+    """Return the folder of nvidia-smi and the built stand-in."""
     inputs = [paths.sources / "gpu"]
     return paths.cache / f"gpu-{digest.stage(paths.sources, inputs)}"
 
 
 def ensure(paths: Paths) -> Path:
-    """Fetch nvidia-smi and the header, build the stand-in, and try one above the other; once."""
+    """Fetch nvidia-smi and the header, build the stand-in, and test them together; once."""
 
     def make(work: Path) -> None:
         host.ensure_packages(paths, COMPILER)
@@ -200,7 +202,7 @@ def ensure(paths: Paths) -> Path:
 
 
 def _fetch_smi(paths: Paths, work: Path) -> None:
-    """Debian's package of nvidia-smi, which apt checks; apt's own files on this machine are not touched."""
+    """Fetch Debian's package of nvidia-smi, which apt checks. The apt files of this machine do not change."""
     apt = sources_list.own_apt(work, lambda line: re.sub(r"(\s)main\b.*", r"\1non-free", line))
     script = f"cd {work} && {apt} update && {apt} download nvidia-smi && dpkg-deb -x nvidia-smi_*.deb deb"
     script += f" && install -m 0755 deb/usr/lib/nvidia/current/nvidia-smi {work}/out/nvidia-smi"
@@ -208,7 +210,7 @@ def _fetch_smi(paths: Paths, work: Path) -> None:
 
 
 def _fetch_header(paths: Paths, work: Path) -> None:
-    """NVIDIA's public header of NVML out of its wheel."""
+    """Fetch NVIDIA's public header of NVML from its wheel."""
     argv = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes"]
     argv += [
         "--only-binary=:all:",
@@ -233,7 +235,7 @@ def _build(paths: Paths, work: Path) -> None:
 
 
 def _try(paths: Paths, parts: Path) -> None:
-    """A later nvidia-smi may want more than the stand-in has: that is said here, not in a test."""
+    """Test the stand-in. If a later nvidia-smi needs more, this fails here and not in a test."""
     (parts / "try").write_text("\n".join(play("h100x2")) + "\n")
     env = ["env", f"LAB_GPUS={parts}/try", f"LD_LIBRARY_PATH={parts}"]
     script = 'test "$("$@" -q -x | grep -c "<product_name>NVIDIA H100 80GB HBM3<")" = 2'
@@ -243,12 +245,12 @@ def _try(paths: Paths, parts: Path) -> None:
 
 
 def values(lines: Sequence[str]) -> dict[str, str]:
-    """Key -> what its last line says."""
+    """Return the last value of each key."""
     return {key: said for key, _, said in (line.partition("=") for line in lines)}
 
 
 def install(podman: Podman, paths: Paths, container: str, lines: Sequence[str]) -> None:
-    """Let a running node have the GPUs that *lines* play."""
+    """Give a running node the GPUs that *lines* describe."""
     parts = ensure(paths)
     podman.must("exec", "-i", container, "sh", "-c", CLEAR, "sh", "again")
     where = podman.must(
@@ -265,12 +267,12 @@ def install(podman: Podman, paths: Paths, container: str, lines: Sequence[str]) 
 
 
 def remove(podman: Podman, container: str) -> None:
-    """Take them away."""
+    """Remove the simulated GPUs."""
     podman.must("exec", container, "sh", "-c", CLEAR, "sh")
 
 
 def set_up(podman: Podman, paths: Paths, container: str, name: str, own: Sequence[str]) -> None:
-    """Let a running node have the GPUs of a play, changed by *own* lines; with ``none`` it has none."""
+    """Give a running node the GPUs of a play, changed by *own* lines. With ``none`` it has none."""
     if check_play(name) == NONE:
         remove(podman, container)
         return

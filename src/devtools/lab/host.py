@@ -1,4 +1,4 @@
-"""What the lab needs of the machine it runs on, and what it finds there."""
+"""Check and prepare the machine that runs the lab."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from devtools.lab.console import say, step
 from devtools.lab.errors import LabError, StepError
 from devtools.lab.paths import Paths
 
-# Debian package -> a program it brings. netavark and conmon are podman's helpers outside PATH.
+# Debian package -> a program that it installs. netavark and conmon are podman's helpers outside PATH.
 PACKAGES: Mapping[str, str] = {
     "podman": "podman",
     "crun": "crun",
     "conmon": "conmon",
     "netavark": "/usr/lib/podman/netavark",
-    # netavark sets its firewall driver up even for internal networks
+    # netavark sets up its firewall driver even for internal networks
     "iptables": "iptables",
     "mmdebstrap": "mmdebstrap",
     "iproute2": "ip",
@@ -46,7 +46,7 @@ def capture(
 
 
 def require_root() -> None:
-    """Stop with LB-120 where there is no Linux, with LB-101 when not root: namespaces and bridges need both."""
+    """Raise LB-120 if this is not Linux, LB-101 if the user is not root: namespaces and bridges need both."""
     if sys.platform != "linux":
         raise LabError(
             "LB-120",
@@ -77,7 +77,7 @@ def missing(packages: Mapping[str, str] = PACKAGES) -> list[str]:
 
 
 def require_debian(needed: Sequence[str], release: Mapping[str, str]) -> None:
-    """Stop with LB-102 when packages are missing and apt-get is not this system's way."""
+    """Raise LB-102 if packages are missing and this system has no apt-get."""
     family = {release.get("ID", ""), *release.get("ID_LIKE", "").split()}
     if not family & {"debian", "ubuntu"}:
         raise LabError(
@@ -89,7 +89,7 @@ def require_debian(needed: Sequence[str], release: Mapping[str, str]) -> None:
 
 
 def ensure_packages(paths: Paths, packages: Mapping[str, str] = PACKAGES) -> None:
-    """Install what of *packages* this machine lacks; LB-103 when apt cannot."""
+    """Install those of *packages* that this machine lacks; LB-103 if apt fails."""
     needed = missing(packages)
     if not needed:
         return
@@ -111,9 +111,9 @@ def ensure_packages(paths: Paths, packages: Mapping[str, str] = PACKAGES) -> Non
 
 
 def inotify_left(wanted: int) -> int:
-    """Return how many of *wanted* inotify instances the kernel still gives this user.
+    """Return how many of *wanted* inotify instances this user can still get.
 
-    Tried, not computed: the kernel's own count is not readable.
+    The function tries it, because the kernel's own count is not readable.
     """
     inotify_init = ctypes.CDLL(None).inotify_init1
     opened: list[int] = []
@@ -130,9 +130,9 @@ def inotify_left(wanted: int) -> int:
 
 
 def require_inotify(new_nodes: int) -> None:
-    """Stop with LB-117 when the new nodes' systemds would start without their file watches.
+    """Raise LB-117 if the new nodes' systemds would start without their file watches.
 
-    The limit is the machine's own setting, so it is the user who raises it.
+    The limit is a setting of this machine, so only the user raises it.
     """
     wanted = new_nodes * INOTIFY_PER_NODE
     left = inotify_left(wanted)
@@ -163,6 +163,6 @@ def link_names() -> set[str]:
 
 
 def route(*words: str) -> None:
-    """``ip route WORDS``; a route that is already gone is as good as removed."""
+    """Run ``ip route WORDS``. If the route to delete is already gone, this is not an error."""
     family = "-6" if ":" in words[-1] else "-4"
     capture(["ip", family, "route", *words])

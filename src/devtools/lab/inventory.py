@@ -1,4 +1,4 @@
-"""The lab's inventory: a YAML text out of the plan, no library needed."""
+"""Build the lab's inventory: YAML text from the plan, without a library."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def quoted(value: str) -> str:
 
 
 def host_lines(node: Node, gateway: str = "") -> list[str]:
-    """Return the lines of one host; *gateway* where the only card carries our ssh as well.
+    """Return the lines of one host; *gateway* if the only interface also carries the ssh connections.
 
-    An outsider has no variables of the project: it only stands on the cluster network.
+    An outsider has no variables of the project. It is only connected to the cluster network.
     """
     lines = [f"        {node.name}:", f"          ansible_host: {quoted(node.management_address)}"]
     if node.outsider:
@@ -39,7 +39,7 @@ def host_lines(node: Node, gateway: str = "") -> list[str]:
 
 
 def ssh_options(known_hosts: Path) -> list[str]:
-    """Return ssh's options: only the recorded host keys are accepted, and no other identity tried."""
+    """Return ssh's options: accept only the recorded host keys, and try no other identity."""
     return [
         f"-o UserKnownHostsFile={known_hosts}",
         "-o StrictHostKeyChecking=yes",
@@ -58,8 +58,8 @@ def render(  # noqa: PLR0913 (one text out of six values)
 ) -> str:
     """Return the text of hosts.yml.
 
-    *controller* is this host's address on the management network, *note* what the report says of the nodes,
-    *gateway* the router of a lab with DHCP: there ssh comes from the controller's address behind it.
+    *controller* is this host's address on the management network, *note* is for the report's text about the nodes, and
+    *gateway* is the router of a lab with DHCP. There, ssh comes from the controller's address behind the router.
     """
     options = ssh_options(known_hosts) + ([f"-b {controller}"] if gateway else [])
     peers = [line for node in nodes if not node.outsider for line in host_lines(node, gateway)]
@@ -84,6 +84,6 @@ def render(  # noqa: PLR0913 (one text out of six values)
 
 
 def known_hosts_line(address: str, public_key: str) -> str:
-    """Return a known_hosts line out of the text of ssh_host_ed25519_key.pub."""
+    """Return a known_hosts line from the text of ssh_host_ed25519_key.pub."""
     kind, key = public_key.split()[:2]
     return f"{address} {kind} {key}"

@@ -1,4 +1,4 @@
-"""Whole labs: up, down, status."""
+"""Start, stop and show whole labs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEEP_COMPILED_SECONDS = 7 * 86400.0
 
 @dataclass(frozen=True)
 class Wish:
-    """What `lab up` was asked for; None means: as it is, or the default."""
+    """The options of `lab up`; None means unchanged, or the default."""
 
     name: str
     count: int | None = None
@@ -36,7 +36,7 @@ class Wish:
 
 
 def open_podman(paths: Paths) -> Podman:
-    """Return podman, ready to be called."""
+    """Return podman with its configuration."""
     host.require_root()
     host.ensure_packages(paths)
     podman = Podman(paths)
@@ -56,7 +56,7 @@ def allocate(paths: Paths, name: str) -> int:
 
 
 def release(paths: Paths, name: str) -> None:
-    """Give the lab's index back."""
+    """Release the lab's index."""
     file = paths.home / "allocations.json"
     with held(paths.home / "locks" / "allocations", "the subnet list", ALLOCATION_SECONDS):
         allocations = subnets.load(file)
@@ -65,9 +65,9 @@ def release(paths: Paths, name: str) -> None:
 
 
 def merge(wish: Wish, recorded: Lab | None, index: int, found: source.Source) -> Lab:
-    """Return the lab that is to be: what is recorded plus what the wish adds.
+    """Return the lab to create: the recorded one plus the nodes that the options add.
 
-    Existing nodes are never dropped here. LB-114 when the wish contradicts what exists.
+    Existing nodes are never removed here. LB-114 if the options contradict the existing lab.
     """
     if recorded is None:
         families, ipv6 = wish.families or plan.FAMILIES, bool(wish.ipv6)
@@ -89,7 +89,7 @@ def merge(wish: Wish, recorded: Lab | None, index: int, found: source.Source) ->
 
 
 def _refuse_contradiction(wish: Wish, lab: Lab) -> None:
-    """Stop with LB-114 when an existing lab would have to become another one."""
+    """Raise LB-114 if the options would turn an existing lab into another one."""
     clashes = []
     if wish.families is not None and list(wish.families) != lab.families:
         clashes.append(f"families {','.join(lab.families)}")
@@ -106,7 +106,7 @@ def _refuse_contradiction(wish: Wish, lab: Lab) -> None:
 
 
 def up(paths: Paths, wish: Wish) -> Lab:
-    """Bring the lab up: build what is missing, start what is stopped, wait until ssh answers."""
+    """Bring the lab up: build missing images, start stopped nodes, wait until ssh answers."""
     begun = time.monotonic()
     podman = open_podman(paths)
     store = Store(paths, wish.name)
@@ -137,7 +137,7 @@ def up(paths: Paths, wish: Wish) -> Lab:
 
 
 def kept_code(paths: Paths) -> Path:
-    """Return the folder of compiled code, without what is a week old, of versions that are gone."""
+    """Return the folder of compiled code. Files that are a week old are removed first."""
     paths.compiled.mkdir(exist_ok=True)
     oldest = time.time() - KEEP_COMPILED_SECONDS
     for file in paths.compiled.iterdir():
@@ -147,7 +147,7 @@ def kept_code(paths: Paths) -> Path:
 
 
 def down(paths: Paths, name: str) -> None:
-    """Remove one lab with everything that belongs to it; images and repositories stay."""
+    """Remove one lab with all its files; images and repositories stay."""
     podman = open_podman(paths)
     store = Store(paths, name)
     with held(paths.home / "locks" / f"lab-{name}", f"lab {name}", LOCK_SECONDS):
@@ -162,7 +162,7 @@ def down(paths: Paths, name: str) -> None:
 
 
 def purge(paths: Paths) -> None:
-    """Remove images, repositories and the namespace too, once no lab is left."""
+    """Remove images, repositories and the namespace too, if no lab is left."""
     podman = open_podman(paths)
     podman.run("system", "reset", "--force", timeout=300)
     podman.drop_namespace()
@@ -172,7 +172,7 @@ def purge(paths: Paths) -> None:
 
 
 def require(store: Store) -> Lab:
-    """Return the recorded lab; LB-107 when there is none of that name."""
+    """Return the recorded lab; LB-107 if none has this name."""
     lab = store.load()
     if lab is None:
         known = ", ".join(state.names(store.paths)) or "none"
@@ -185,7 +185,7 @@ def require(store: Store) -> Lab:
 
 
 def node_of(lab: Lab, name: str) -> plan.Node:
-    """Return a node by its inventory name; LB-106 when the lab has no such node."""
+    """Return a node by its inventory name; LB-106 if the lab has no such node."""
     for node in lab.nodes:
         if name == node.name:
             return node
@@ -197,7 +197,7 @@ def node_of(lab: Lab, name: str) -> plan.Node:
 
 
 def status(paths: Paths, name: str, states: dict[str, str]) -> dict[str, Any]:
-    """Return what is known about one lab; *states* comes from podman."""
+    """Return the recorded values of one lab; *states* comes from podman."""
     store = Store(paths, name)
     lab = require(store)
     return {
@@ -225,5 +225,5 @@ def status(paths: Paths, name: str, states: dict[str, str]) -> dict[str, Any]:
 
 
 def inventory_path(paths: Paths, name: str) -> Path:
-    """Return where the inventory of a lab lies."""
+    """Return the path of a lab's inventory."""
     return Store(paths, name).inventory

@@ -16,7 +16,7 @@ POLL_SECONDS = 0.2
 
 @contextmanager
 def held(path: Path, what: str, deadline: float) -> Iterator[None]:
-    """Hold an exclusive lock on *path*; LB-112 when others keep it longer than *deadline* seconds."""
+    """Hold an exclusive lock on *path*; LB-112 if others keep it longer than *deadline* seconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         begun = said = time.monotonic()

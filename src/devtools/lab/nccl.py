@@ -1,4 +1,4 @@
-"""NVIDIA's own NCCL library out of its wheel, without the device code, for the lab's packages."""
+"""Extract NVIDIA's own NCCL library from its wheel, without the device code, for the lab's packages."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 from devtools.lab.errors import StepError
 
 LIBRARY, HEADER = "nvidia/nccl/lib/libnccl.so.2", "nvidia/nccl/include/nccl.h"
-# ELF sections that hold GPU code: 300 MB of it that no lab node could run.
+# ELF sections with GPU code: 300 MB that no lab node can run.
 DEVICE_SECTIONS = ("__nv_relfatbin", ".nv_fatbin")
 VERSION = re.compile(rb"NCCL version (\d+\.\d+\.\d+)\+cuda(\d+\.\d+)")
 
-# Bytes: fine enough for holes, coarse enough to be quick.
+# Bytes: small enough to find holes, large enough to be fast.
 BLOCK = 65536
 
-# Offsets of the ELF64 format (elf(5)): section table, entry size, number, index of the names.
+# Offsets in the ELF64 format (elf(5)): section table, entry size, number of sections, index of the names.
 SECTION_TABLE_OFFSET, SECTION_SIZES_OFFSET = 0x28, 0x3A
 
 
 def zero_device_code(image: bytearray) -> int:
-    """Overwrite the device code in an ELF image with zeros; return how many bytes.
+    """Overwrite the device code in an ELF image with zeros; return the number of bytes.
 
-    The host code is untouched, so the library loads and answers ncclGetVersion and ncclGetUniqueId.
+    The host code does not change, so the library loads and answers ncclGetVersion and ncclGetUniqueId.
     """
     (table,) = struct.unpack_from("<Q", image, SECTION_TABLE_OFFSET)
     size, number, names_index = struct.unpack_from("<HHH", image, SECTION_SIZES_OFFSET)
@@ -41,7 +41,7 @@ def zero_device_code(image: bytearray) -> int:
 
 
 def package_version(image: bytes | bytearray) -> str:
-    """Return NVIDIA's package version, ``2.30.7-1+cuda12.9``, as the library itself states it."""
+    """Return NVIDIA's package version from the library itself: ``2.30.7-1+cuda12.9``."""
     match = VERSION.search(image)
     if match is None:
         raise StepError("the library does not state its version as 'NCCL version X+cudaY'")
@@ -49,7 +49,7 @@ def package_version(image: bytes | bytearray) -> str:
 
 
 def write_sparse(file: Path, image: bytes | bytearray) -> None:
-    """Write *image* with holes where it is zero: what is left takes a fifth of the disk."""
+    """Write *image* with holes for zeros, which takes a fifth of the disk space."""
     with file.open("wb") as out:
         for start in range(0, len(image), BLOCK):
             block = image[start : start + BLOCK]

@@ -1,8 +1,9 @@
-"""Programs of others for a lab's nodes: ``python3 -m devtools.lab.neighbours --name LAB [--kind docker]``.
+"""Install other programs on a lab's nodes: ``python3 -m devtools.lab.neighbours --name LAB [--kind docker]``.
 
-Podman with netavark, fail2ban, keepalived, bird and an NFS server as real packages, which the lab's repositories do not
-have: made once, as those are (docs/development/lab.md), and installed by apt and dnf. Docker is alone, since its daemon
-starts with its package. For look-alikes; the programs are Debian's.
+The lab's repositories do not have Podman with netavark, fail2ban, keepalived, bird and an NFS server. This module
+builds
+real packages of them once, in the same way (docs/development/lab.md), and apt and dnf install them. Docker is a kind of
+its own, because its daemon starts with its package. The nodes must be look-alikes, because the programs are Debian's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from devtools.lab.podman import Podman
 from devtools.lab.state import Store
 
 PLACE = "/root/neighbours"
-# The folders of lab/ that have lists.
+# Folders of lab/ that have lists of packages.
 KINDS = ("neighbours", "docker")
 LOCK_SECONDS = 1800.0
 INSTALL_SECONDS = 300.0
@@ -33,7 +34,7 @@ INSTALL = {
 
 
 def folder(builder: Builder, kind: str) -> Path:
-    """Where the packages lie once they are made."""
+    """Return the folder of the built packages."""
     root = builder.paths.sources
     inputs = [root / "neighbours/make.sh", root / kind, root / "repo/deb2rpm.py"]
     return (
@@ -42,7 +43,7 @@ def folder(builder: Builder, kind: str) -> Path:
 
 
 def ensure(builder: Builder, kind: str) -> Path:
-    """Make the packages; once."""
+    """Build the packages once."""
     podman, paths = builder.podman, builder.paths
 
     def make(work: Path) -> None:
@@ -55,14 +56,14 @@ def ensure(builder: Builder, kind: str) -> Path:
 
 
 def install(podman: Podman, node: plan.Node, packages: Path) -> None:
-    """Install them in a running node."""
+    """Install the packages on a running node."""
     podman.must("cp", f"{packages}/{node.family}", f"{node.container}:{PLACE}")
     script = f"{INSTALL[node.family]} && rm -r {PLACE}"
     podman.must("exec", node.container, "sh", "-ec", script, timeout=INSTALL_SECONDS)
 
 
 def main() -> int:
-    """All nodes of a running lab."""
+    """Install the packages on all nodes of a running lab."""
     parser = argparse.ArgumentParser(prog="python3 -m devtools.lab.neighbours", description=__doc__)
     parser.add_argument("--name", default="demo", help="lab, default: demo")
     parser.add_argument("--kind", choices=KINDS, default=KINDS[0], help="default: all but docker")

@@ -1,4 +1,4 @@
-"""Containers of one lab: made, started, provisioned, checked, removed."""
+"""Create, start, provision, check and remove the containers of one lab."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from devtools.lab.podman import Podman, network_config
 from devtools.lab.state import Lab, Store, replace
 from devtools.lab.subnets import networks
 
-# Seconds: a node boots in two to five; a busy machine takes its time.
+# Seconds. A node boots in 2 to 5 s, but a busy machine takes longer.
 BOOT_SECONDS = 300.0
 POLL_SECONDS = 0.3
 AT_ONCE = 4
-# What is removed has nothing to save: systemd is killed at once.
+# Removed nodes have nothing to save, so systemd is killed at once.
 STOP_SECONDS = "0"
 READY = ("running", "degraded")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ def for_each(nodes: Sequence[Node], job: Callable[[Node], T]) -> list[T]:
 
 
 def ensure_networks(podman: Podman, lab: Lab) -> None:
-    """Record both networks for podman; internal ones unless real images need their archives."""
+    """Record both networks for podman. They are internal unless real images need their archives."""
     management, cluster = lab.bridges
     internal = lab.image_source != "registry"
     subnet = f"10.77.{lab.index}.0/24"
@@ -46,7 +46,7 @@ def ensure_networks(podman: Podman, lab: Lab) -> None:
 
 
 def network_arguments(lab: Lab, node: Node) -> list[str]:
-    """Return podman's arguments for the node's cards: two of them, or the one that gets a lease."""
+    """Return podman's arguments for the node's interfaces: two of them, or the one that gets a lease."""
     if lab.dhcp:
         return [f"--network={lab.cluster_network}:interface_name=eth1,mac={node.mac}"]
     return [
@@ -56,11 +56,13 @@ def network_arguments(lab: Lab, node: Node) -> list[str]:
 
 
 def create_arguments(lab: Lab, node: Node, image: str, volumes: Mapping[Path, str]) -> list[str]:
-    """Return podman's arguments for a node; *volumes* are folders of this machine and where the node has them.
+    """Return podman's arguments for a node. *volumes* maps folders of this machine to their paths on the node.
 
-    The hosts file is the image's own, so that roles can replace it as on a real host; so is the resolver
-    file of look-alikes, while nodes of real images need this host's resolvers to reach their archives.
-    Restarting always makes `reboot` in a node what it is elsewhere.
+    The hosts file is the image's own, so roles can replace it as on a real host. Look-alikes also have their own
+    resolver
+    file. Nodes of real images need this host's resolvers to reach their archives. With the restart policy `always`,
+    `reboot`
+    works in a node as on a machine.
     """
     return [
         "create",
@@ -86,7 +88,7 @@ def create_arguments(lab: Lab, node: Node, image: str, volumes: Mapping[Path, st
 def ensure_running(
     podman: Podman, lab: Lab, images: dict[str, str], volumes: Mapping[Path, str]
 ) -> list[str]:
-    """Create missing nodes and start stopped ones; return the names of those that were touched."""
+    """Create missing nodes and start stopped ones; return the names of both."""
     states = podman.containers()
     touched = [node for node in lab.nodes if states.get(node.container) != "running"]
     host.require_inotify(len(touched))
@@ -104,10 +106,11 @@ def ensure_running(
 
 
 def fix_macs(lab: Lab) -> None:
-    """Give this machine one hardware address on each of the lab's bridges, whoever comes and goes.
+    """Give this machine a fixed hardware address on each of the lab's bridges.
 
-    A bridge without one of its own takes the lowest of its ports' (net/bridge/br_stp_if.c): a cable that comes or goes
-    changes it, and a node that knows the old one does not answer for 40 s.
+    Without one, a bridge takes the lowest address of its ports (net/bridge/br_stp_if.c). If a port comes or goes, the
+    address
+    changes, and nodes that know the old one do not answer for 40 s.
     """
     for number, bridge in enumerate(lab.bridges, 1):
         mac = f"02:fd:00:{lab.index:02x}:00:{number:02x}"
@@ -117,10 +120,10 @@ def fix_macs(lab: Lab) -> None:
 
 
 def no_host_address(lab: Lab) -> None:
-    """Keep the host out of the cluster network: it is no peer.
+    """Keep the host out of the cluster network, because it is not a peer.
 
-    Without a route of their own its packets to a cluster address would leave by the default route, towards somebody
-    else's 10.78.N.0/24, and a transparent proxy there may even answer.
+    Without this route, its packets to a cluster address would use the default route, towards another network's
+    10.78.N.0/24. A transparent proxy there may even answer.
     """
     switch = Path("/proc/sys/net/ipv6/conf") / lab.bridges[1] / "disable_ipv6"
     if switch.exists():
@@ -130,9 +133,9 @@ def no_host_address(lab: Lab) -> None:
 
 
 def until(what: str, ready: Callable[[], str | None]) -> str:
-    """Call *ready* until it returns None; StepError with its last words after BOOT_SECONDS.
+    """Call *ready* until it returns None; StepError with its last message after BOOT_SECONDS.
 
-    A node that does not answer in time is one that is not ready.
+    A node that does not answer in time counts as not ready.
     """
     begun = said = time.monotonic()
     while True:
@@ -162,9 +165,9 @@ def wait_for_systemd(podman: Podman, node: Node) -> None:
 
 
 def provision(podman: Podman, node: Node, public_key: str, lease: str = "") -> str:
-    """Give the node its hosts file and our key; return its host key, read through podman.
+    """Give the node its hosts file and the lab's key; return its host key, read through podman.
 
-    *lease*: 4 or 6 for a card with DHCP, else empty.
+    *lease*: 4 or 6 for an interface with DHCP, else empty.
     """
     script = (Path(__file__).parent / "provision.sh").read_text()
     address = node.cluster_address if node.outsider else ""
@@ -175,7 +178,7 @@ def provision(podman: Podman, node: Node, public_key: str, lease: str = "") -> s
 
 
 def ensure_key(store: Store) -> str:
-    """Return the lab's public key; a pair is made at the first call."""
+    """Return the lab's public key, which is created at the first call."""
     store.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not store.key.exists():
         comment = f"fullmesh-lab-{store.name}"
@@ -187,7 +190,7 @@ def ensure_key(store: Store) -> str:
 
 
 def wait_for_ssh(store: Store, node: Node) -> None:
-    """Wait until a login over ssh works with our key and the recorded host key only."""
+    """Wait until a login over ssh works with the lab's key and the recorded host key only."""
     arguments = " ".join(inventory.ssh_options(store.known_hosts)).split()
     argv = ["ssh", "-F", "none", *arguments, "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
     argv += ["-i", str(store.key), f"root@{node.management_address}", "true"]
@@ -217,8 +220,9 @@ def ensure_ready(podman: Podman, store: Store, lab: Lab) -> None:
 def remove(podman: Podman, lab: Lab) -> None:
     """Remove the lab's containers and networks.
 
-    sshd is ended first: its sockets close, so the controller's multiplexed connections end now instead
-    of hanging on an address that the next lab's node may get.
+    sshd is ended first. Its sockets close, so the controller's multiplexed connections end at once. Otherwise they hang
+    on
+    an address that the next lab's node may get.
     """
     states = podman.containers()
     present = [node for node in lab.nodes if node.container in states]

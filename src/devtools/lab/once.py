@@ -1,4 +1,4 @@
-"""What the lab builds once and keeps in its cache: whole or not at all, by one command at a time."""
+"""Build a folder of the lab's cache once: completely or not at all, by one command at a time."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from devtools.lab.paths import Paths
 def built(
     paths: Paths, target: Path, what: str, make: Callable[[Path], None], seconds: float
 ) -> Path:
-    """Return *target*, a folder of the cache; where it is not there, *make* builds it.
+    """Return *target*, a folder of the cache. If it is missing, *make* builds it.
 
     Args:
         paths: of the lab.
-        target: the folder; its name says what it was built of.
-        what: it is, in words.
-        make: is given a folder to work in, and leaves in its folder ``out`` what becomes the target.
+        target: the folder; its name identifies its inputs.
+        what: its description for messages.
+        make: gets a folder to work in; its subfolder ``out`` becomes the target.
         seconds: to wait for another command that builds it.
 
     Raises:

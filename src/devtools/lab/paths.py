@@ -1,4 +1,4 @@
-"""Where the lab keeps its things, and where its sources are."""
+"""The folders of the lab and of its sources."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Paths:
 
     @property
     def sources(self) -> Path:
-        """The folder with Containerfiles, package lists and the repository builder."""
+        """The folder of Containerfiles, package lists and the repository builder."""
         return self.checkout / "lab"
 
     @property
     def storage(self) -> Path:
-        """Images, containers and networks: apart from the machine's own podman."""
+        """Images, containers and networks, separate from the machine's own podman."""
         return self.home / "storage"
 
     @property
@@ -36,7 +36,7 @@ class Paths:
 
     @property
     def compiled(self) -> Path:
-        """What the nodes' Pythons keep of what Ansible sends them (lab/common/lab_compiled.py); of all labs."""
+        """Compiled code of Ansible's modules, which the nodes of all labs share (lab/common/lab_compiled.py)."""
         return self.home / "compiled"
 
     @property
@@ -46,9 +46,9 @@ class Paths:
 
     @property
     def run(self) -> Path:
-        """What must not survive a reboot: mount namespace, podman's run folder.
+        """Files that must not survive a reboot: mount namespace, podman's run folder.
 
-        The name carries a digest of the home, because unix socket paths are limited to 107 bytes.
+        The name has a digest of the home, because unix socket paths are limited to 107 bytes.
         """
         return Path("/run") / f"fullmesh-lab-{hashlib.sha256(bytes(self.home)).hexdigest()[:8]}"
 
@@ -58,7 +58,7 @@ class Paths:
 
 
 def find() -> Paths:
-    """Return the paths in force; LB-110 when the checkout's ``lab`` folder is not there."""
+    """Return the current paths; LB-110 if the checkout has no ``lab`` folder."""
     home = Path(os.environ.get("FULLMESH_LAB_HOME") or DEFAULT_HOME).absolute()
     above = Path(__file__).resolve().parents[3]
     checkout = Path(os.environ.get("FULLMESH_CHECKOUT") or above).absolute()

@@ -1,4 +1,4 @@
-"""Which nodes a lab has and what they are called: pure functions, no machine touched."""
+"""Plan a lab's nodes and their names. All functions are pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST_HOST = 11
 OUTSIDER_HOST = 90
 CLUSTER_INTERFACE = "eth1"
 
-# Debian's own releases, unmodified; a lab has them only on request.
+# Debian's own releases, unmodified. Only a lab that requests them has them.
 DEBIAN = {"debian12": "bookworm", "debian13": "trixie"}
 IMAGES = {"el": "el9", "ubuntu": "ubuntu24.04", **{family: family for family in DEBIAN}}
 SYSTEMS = {
@@ -48,7 +48,7 @@ class Node:
 
 
 def check_name(name: str) -> str:
-    """Return *name* when a lab may be called so; LB-104 otherwise."""
+    """Return *name* if it is a valid lab name; LB-104 otherwise."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name):
         raise LabError(
             "LB-104",
@@ -59,7 +59,7 @@ def check_name(name: str) -> str:
 
 
 def check_count(count: int) -> int:
-    """Return *count* when a lab may have so many nodes; LB-105 otherwise."""
+    """Return *count* if a lab may have so many nodes; LB-105 otherwise."""
     if not 1 <= count <= MAX_NODES:
         raise LabError(
             "LB-105", f"--nodes {count} is not possible", f"A lab has 1 to {MAX_NODES} nodes."
@@ -68,7 +68,7 @@ def check_count(count: int) -> int:
 
 
 def check_families(text: str) -> tuple[str, ...]:
-    """Read ``el,ubuntu``; LB-113 on a family that the lab does not have."""
+    """Read ``el,ubuntu``; LB-113 if the lab does not have a family."""
     families = tuple(part.strip() for part in text.split(",") if part.strip())
     unknown = [family for family in families if family not in IMAGES]
     if unknown or not families:
@@ -81,9 +81,9 @@ def check_families(text: str) -> tuple[str, ...]:
 
 
 def hostname(name: str, family: str) -> str:
-    """Return the node's own name, on purpose not the inventory's.
+    """Return the node's own name, which differs from the inventory's on purpose.
 
-    EL installs a fully qualified name, Ubuntu a short one: the project has to cope with both.
+    EL installs a fully qualified name, Ubuntu a short one. Fullmesh must support both.
     """
     return f"gpu-{name}.lab.example" if family == "el" else f"gpu-{name}"
 
@@ -94,7 +94,7 @@ def cluster_address(index: int, host: int, ipv6: bool) -> str:
 
 
 def leased(nodes: Sequence[Node], index: int, ipv6: bool) -> list[Node]:
-    """Return the nodes of a lab with one network: they are reached by their lease, each by its own MAC."""
+    """Return the nodes of a lab with one network. Each gets a lease by its MAC, and ssh uses that address."""
     result = []
     for node in nodes:
         number = int(node.management_address.rsplit(".", 1)[1])
@@ -123,7 +123,7 @@ def list_families(nodes: Sequence[Node]) -> tuple[str, ...]:
 
 
 def outsider(lab: str, index: int, ipv6: bool) -> Node:
-    """Return the node that is on both networks and no peer of the cluster."""
+    """Return the node that is on both networks but is not a peer of the cluster."""
     return _node(OUTSIDER, "ubuntu", lab, (index, OUTSIDER_HOST, ipv6))
 
 

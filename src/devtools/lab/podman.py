@@ -1,8 +1,8 @@
-"""Podman with its own storage, in a mount namespace where the host's cgroups need one.
+"""Podman with its own storage, in a mount namespace if the host's cgroups require one.
 
-crun accepts a pure cgroup2 tree only. On a host with v1 or hybrid cgroups every podman call therefore
-goes into one persistent mount namespace in which /sys/fs/cgroup is cgroup2; the containers' storage
-mounts live there too, which is why a podman call outside of it would not find them.
+crun accepts a pure cgroup2 tree only. On a host with v1 or hybrid cgroups, every podman call therefore enters one
+persistent mount namespace in which /sys/fs/cgroup is cgroup2. The containers' storage is mounted there too, so a podman
+call outside of it would not find them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ CGROUPS = Path("/sys/fs/cgroup")
 QUICK_SECONDS = 180.0
 UNLIMITED = 1048576
 
-# The clock and the kernel's modules are the host's. In a node systemd drops these two for all it starts
-# (lab/common/harden.sh); podman itself ignores --cap-drop next to --privileged, and so does its exec.
+# The clock and the kernel's modules are the host's. In a node, systemd drops these two for all services
+# (lab/common/harden.sh). Podman itself ignores --cap-drop with --privileged, and so does its exec.
 WITHOUT_HOST_CAPABILITIES = (
     "setpriv",
     "--bounding-set=-sys_time,-sys_module",
@@ -47,7 +47,7 @@ def file_system(path: Path) -> str:
 
 
 def hard_limits() -> dict[str, int]:
-    """Return this host's hard limits under podman's names, -1 for none (files: a finite number)."""
+    """Return this host's hard limits under podman's names, -1 if unlimited (files: a finite number)."""
     files, processes, locked = (
         resource.getrlimit(kind)[1]
         for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_MEMLOCK)
@@ -65,9 +65,10 @@ def hard_limits() -> dict[str, int]:
 def containers_conf(paths: Paths, cgroup_manager: str, limits: Mapping[str, int]) -> str:
     """Return containers.conf for the lab.
 
-    The limits are this host's hard limits: podman asks for more by itself, and crun then fails with
-    "setrlimit RLIMIT_NOFILE: Operation not permitted". tmp_dir is our own, because podman notices a
-    reboot by the age of a file in it, and the user's podman would touch the shared one.
+    The limits are this host's hard limits. By default podman requests more, and crun then fails with "setrlimit
+    RLIMIT_NOFILE: Operation not permitted". tmp_dir is the lab's own: podman detects a reboot by the age of a file in
+        it,
+    and the user's podman would change the shared one.
     """
     own_folder = paths.run / "tmp"
     ulimits = ", ".join(f'"{name}={value}:{value}"' for name, value in limits.items())
@@ -89,7 +90,7 @@ network_config_dir = "{paths.storage}/networks"
 
 
 def storage_conf(paths: Paths) -> str:
-    """Return storage.conf: images and containers apart from the machine's own."""
+    """Return storage.conf: images and containers, separate from the machine's own."""
     return f"""\
 [storage]
 driver = "overlay"
@@ -99,9 +100,10 @@ runroot = "{paths.run}/storage"
 
 
 def settle(file: Path, text: str) -> None:
-    """Write a file in one step, and not at all when it says so already.
+    """Write a file in one step, unless it already has this text.
 
-    The podman of another lab may read it right now; one that read half a file fell back to CNI and found no network.
+    The podman of another lab may read it at the same time. If it reads half a file, it falls back to CNI and finds no
+    network.
     """
     if file.exists() and file.read_text() == text:
         return
@@ -115,8 +117,8 @@ def network_config(
 ) -> str:
     """Return podman's own file for a bridge network.
 
-    Written instead of `podman network create`, which cannot name the bridge in 4.3. Without a subnet
-    no address is given to anybody, the host included (ipam driver none).
+    `podman network create` of 4.3 cannot name the bridge, so this file replaces it. Without a subnet, podman assigns no
+    addresses, not even to the host (ipam driver none).
     """
     config: dict[str, Any] = {
         "name": name,
@@ -138,13 +140,13 @@ class Podman:
     """All podman calls of one lab home."""
 
     def __init__(self, paths: Paths) -> None:
-        """Nothing is touched yet; see prepare()."""
+        """Change nothing yet; see prepare()."""
         self.paths = paths
         self.direct = file_system(CGROUPS) == "cgroup2fs"
         self.namespace = paths.run / "ns" / "mnt"
 
     def prepare(self) -> None:
-        """Write the configuration and make the mount namespace where one is needed."""
+        """Write the configuration and create the mount namespace if it is needed."""
         for folder in (self.paths.storage / "networks", self.paths.run, self.paths.logs):
             folder.mkdir(parents=True, exist_ok=True)
         with held(self.paths.run / "prepare.lock", "the lab's namespace", QUICK_SECONDS):
@@ -159,7 +161,7 @@ class Podman:
         settle(self.paths.home / "storage.conf", storage_conf(self.paths))
 
     def _make_namespace(self) -> None:
-        """Make the persistent mount namespace; the file that holds it must sit on a private mount."""
+        """Create the persistent mount namespace; its file must be on a private mount."""
         folder = self.namespace.parent
         folder.mkdir(parents=True, exist_ok=True)
         if host.capture(["mountpoint", "-q", str(folder)]).returncode:
@@ -176,7 +178,7 @@ class Podman:
             raise StepError(f"{' '.join(argv)}: exit {done.returncode}: {done.stderr.strip()}")
 
     def drop_namespace(self) -> None:
-        """Let the mount namespace go; the last container must be gone."""
+        """Remove the mount namespace; the last container must be gone."""
         if not self.direct and self.namespace.exists():
             host.capture(["umount", str(self.namespace)])
             host.capture(["umount", str(self.namespace.parent)])
@@ -193,7 +195,7 @@ class Podman:
     def run(
         self, *args: str, stdin: str | None = None, timeout: float = QUICK_SECONDS
     ) -> subprocess.CompletedProcess[str]:
-        """Run `podman ARGS` and capture what it says; a bad exit code is the caller's to judge."""
+        """Run `podman ARGS` and capture its output; the caller checks the exit code."""
         try:
             return subprocess.run(  # argv is built by the lab, no shell
                 self.argv(*args),
@@ -208,7 +210,7 @@ class Podman:
             raise StepError(f"podman {' '.join(args)}: no answer after {timeout:.0f} s") from None
 
     def must(self, *args: str, stdin: str | None = None, timeout: float = QUICK_SECONDS) -> str:
-        """Run `podman ARGS` and return its output; StepError with its words when it fails."""
+        """Run `podman ARGS` and return its output; StepError with its output if it fails."""
         done = self.run(*args, stdin=stdin, timeout=timeout)
         if done.returncode:
             words = (done.stderr or done.stdout).strip()[-1500:]
@@ -216,7 +218,7 @@ class Podman:
         return done.stdout
 
     def has_image(self, reference: str) -> bool:
-        """Say whether the image is in the lab's storage."""
+        """Return whether the image is in the lab's storage."""
         return self.run("image", "exists", reference).returncode == 0
 
     def containers(self) -> dict[str, str]:
@@ -225,7 +227,7 @@ class Podman:
         return {entry["Names"][0]: str(entry["State"]) for entry in found}
 
     def passthrough(self, container: str, command: Sequence[str]) -> int:
-        """Run *command* in a container with our own standard streams; return its exit code."""
+        """Run *command* in a container with this process's standard streams; return its exit code."""
         flags = "-it" if sys.stdin.isatty() and sys.stdout.isatty() else "-i"
         argv = self.argv("exec", flags, container, *WITHOUT_HOST_CAPABILITIES, *command)
         return subprocess.run(argv, check=False).returncode  # the user's own command
@@ -238,6 +240,6 @@ class Podman:
         os.replace(fresh, file)
 
     def remove_network(self, name: str) -> None:
-        """Forget a network; its bridge is podman's to remove with the last container."""
+        """Remove a network's file; podman removes its bridge with the last container."""
         self.run("network", "rm", "-f", name)
         (self.paths.storage / "networks" / f"{name}.json").unlink(missing_ok=True)

@@ -1,5 +1,5 @@
-# provision.sh: read by `sh -s` in a node at every `lab up`; says "changed" or nothing.
-#   $1 host name   $2 family   $3 public key   $4 cluster address that the lab itself gives (outsider), or ""
+# provision.sh: runs through `sh -s` in a node at every `lab up`; prints "changed" or nothing, then the host key.
+#   $1 host name   $2 family   $3 public key   $4 cluster address that the lab itself assigns (outsider), or ""
 #   $5 "4" or "6" for a lab with DHCP, or ""
 set -eu
 
@@ -7,26 +7,26 @@ ready=/var/lib/lab-node-ready
 if [ ! -e "$ready" ]; then
   {
     echo '127.0.0.1 localhost'
-    # as the installers of Ubuntu and Debian write it: it makes programs announce loopback, and is a trap on purpose
+    # as the installers of Ubuntu and Debian write it: programs then announce loopback, a trap on purpose
     if [ "$2" != el ]; then echo "127.0.1.1 $1"; fi
     echo '::1 ip6-localhost ip6-loopback'
   } > /etc/hosts
-  # The image may carry the builder's name server. No node reaches it, and systemd-resolved, which read it at boot,
-  # lets every lookup wait 40 s (chrony's start and stop among them). With real images podman mounts this file, and
-  # it stays.
+  # The image may have the builder's name server, which no node can reach. systemd-resolved read it at boot, and every
+  # lookup would wait 40 s (also in the start and stop of chrony). With real images podman mounts this file, and it
+  # stays.
   : > /etc/resolv.conf 2>/dev/null || :
   if [ "$2" = ubuntu ] && [ -d /run/systemd/resolve ]; then
     ln -sf ../run/systemd/resolve/stub-resolv.conf /etc/resolv.conf 2>/dev/null || :
     systemctl try-restart systemd-resolved.service
   fi
   if [ -n "${5:-}" ]; then
-    # what cloud-init leaves: the card has a lease and nothing else
+    # as cloud-init leaves a node: the interface has a lease and nothing else
     mark='# This file is generated from information provided by the datasource.  Changes to it will not persist.'
     if [ "$2" = ubuntu ]; then
       install -d -m 755 /etc/netplan
       printf '%s\nnetwork:\n  version: 2\n  ethernets:\n    eth1:\n      dhcp%s: true\n' "$mark" "$5" > /etc/netplan/50-cloud-init.yaml
       chmod 600 /etc/netplan/50-cloud-init.yaml
-      # As at boot. `netplan apply` reloads networkd and reconfigures the card in one breath; where the first lease
+      # As at boot. `netplan apply` reloads networkd and reconfigures the interface at the same time. If the first lease
       # comes in between, networkd 252 never sets the second one's address (1 of 275 tries on a busy machine).
       netplan generate
       networkctl reload

@@ -1,4 +1,4 @@
-"""Where node images come from: a registry's real ones, or look-alikes built from Debian packages."""
+"""Choose the source of node images: a registry's real ones, or look-alikes built from Debian packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devtools.lab.plan import DEBIAN, FAMILIES
 
 VARIABLE = "FULLMESH_LAB_IMAGES"
 CHOICES = ("auto", "lookalike", "registry")
-# The registries' own API roots: 200 or 401 both mean that somebody is there.
+# The registries' own API roots. 200 and 401 both mean that the registry answers.
 PROBES = ("https://quay.io/v2/", "https://registry-1.docker.io/v2/")
 PROBE_SECONDS = 5.0
 REMEMBER_SECONDS = 24 * 3600.0
@@ -36,7 +36,7 @@ SYSCTL_NOTE = (
 
 @dataclass(frozen=True)
 class Source:
-    """``lookalike``, ``registry`` or ``debian`` (no other system), with the sentence that every report shows."""
+    """The kind ``lookalike``, ``registry`` or ``debian`` (no other system), and the sentence for every report."""
 
     kind: str
     note: str
@@ -49,7 +49,7 @@ def make(kind: str) -> Source:
 
 
 def answers(url: str) -> bool:
-    """Say whether a registry's API answers within the deadline."""
+    """Return whether a registry's API answers within the deadline."""
     try:
         with urllib.request.urlopen(url, timeout=PROBE_SECONDS):  # noqa: S310  # https, fixed above
             return True
@@ -60,7 +60,7 @@ def answers(url: str) -> bool:
 
 
 def remembered(file: Path, now: float) -> str | None:
-    """Return the last probe's answer while it is younger than a day."""
+    """Return the last probe's result if it is younger than a day."""
     try:
         found = json.loads(file.read_text())
         fresh = 0 <= now - float(found["time"]) < REMEMBER_SECONDS
@@ -70,7 +70,7 @@ def remembered(file: Path, now: float) -> str | None:
 
 
 def choose_image_source(file: Path, families: Sequence[str] = FAMILIES) -> Source:
-    """Return the source of the families' images; *file* remembers the probe. LB-109 on a bad FULLMESH_LAB_IMAGES."""
+    """Return the source of the families' images; *file* caches the probe. LB-109 on a bad FULLMESH_LAB_IMAGES."""
     if set(families) <= set(DEBIAN):
         return make("debian")
     choice = os.environ.get(VARIABLE) or "auto"

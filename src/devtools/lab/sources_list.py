@@ -1,4 +1,4 @@
-"""This host's own apt sources, reduced to its distribution: what look-alike images are built from."""
+"""Read this host's apt sources for its own distribution, which look-alike images are built from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from devtools.lab.errors import StepError
 
 
 def wanted(suites: Iterable[str], components: Iterable[str], codename: str) -> bool:
-    """Say whether a source is the distribution's own: bookworm, bookworm-updates ... with main."""
+    """Return whether a source is the distribution's own: bookworm, bookworm-updates ... with main."""
     ours = all(s == codename or s.startswith(f"{codename}-") for s in suites)
     return ours and "main" in components
 
@@ -63,9 +63,9 @@ def read(folder: Path, codename: str) -> list[str]:
 
 
 def own_apt(work: Path, changed: Callable[[str], str]) -> str:
-    """Make apt's files below *work*, with this host's sources as *changed* makes them; return apt-get's words.
+    """Write apt's files below *work*, with this host's sources after *changed*; return the apt-get command.
 
-    Apt checks what it fetches there as everywhere; its own files on this machine are not touched.
+    Apt verifies downloads as usual. Its own files on this machine do not change.
 
     Raises:
         StepError: /etc/apt has no source of this release.

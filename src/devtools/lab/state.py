@@ -1,4 +1,4 @@
-"""What is written down about a lab: lab.json, key, known_hosts, inventory."""
+"""The files of a lab: lab.json, key, known_hosts, inventory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = 1
 
 @dataclass
 class Lab:
-    """One lab as recorded; whether its nodes run is podman's to say."""
+    """One lab as recorded; podman knows whether its nodes run."""
 
     name: str
     index: int
@@ -29,14 +29,14 @@ class Lab:
 
     @property
     def controller(self) -> str:
-        """This host's address as the controller; with DHCP it lies behind the router that this host is as well."""
+        """This host's address as the controller. With DHCP, it is behind the router, which is also this host."""
         if self.dhcp and self.ipv6:
             return f"fd77:0:0:{self.index:x}::1"
         return f"10.77.{self.index}.1"
 
     @property
     def gateway(self) -> str:
-        """The router of a lab with DHCP; others have none."""
+        """The router of a lab with DHCP; other labs have none."""
         if not self.dhcp:
             return ""
         return f"fd78:0:0:{self.index:x}::1" if self.ipv6 else f"10.78.{self.index}.1"
@@ -75,7 +75,7 @@ class Store:
     """The files of one lab."""
 
     def __init__(self, paths: Paths, name: str) -> None:
-        """Nothing is written yet."""
+        """Write nothing yet."""
         self.paths, self.name = paths, name
         self.folder = paths.lab(name)
         self.file = self.folder / "lab.json"
@@ -99,7 +99,7 @@ class Store:
         replace(self.file, json.dumps(lab.as_dict(), indent=2) + "\n")
 
     def write_inventory(self, lab: Lab) -> list[Path]:
-        """Write the inventory, for the default lab into the checkout as well; return the paths."""
+        """Write the inventory, for the default lab also to the checkout; return the paths."""
         text = inventory.render(
             lab.nodes,
             lab.controller,
@@ -122,7 +122,7 @@ class Store:
 
 
 def replace(file: Path, text: str) -> None:
-    """Write a file in one step; the same text leaves the file alone."""
+    """Write a file in one step, unless it already has this text."""
     if file.exists() and file.read_text() == text:
         return
     fresh = file.with_name(f".{file.name}.new")

@@ -1,4 +1,4 @@
-"""Which index, and so which subnets and bridges, a lab gets."""
+"""Choose a lab's index, which decides its subnets and bridges."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bridges(index: int) -> tuple[str, str]:
 
 
 def overlaps(one: Network, other: Network) -> bool:
-    """Say whether two networks share an address; different IP versions never do."""
+    """Return whether two networks share an address; different IP versions never do."""
     if isinstance(one, ipaddress.IPv4Network) and isinstance(other, ipaddress.IPv4Network):
         return one.overlaps(other)
     if isinstance(one, ipaddress.IPv6Network) and isinstance(other, ipaddress.IPv6Network):
@@ -61,9 +61,9 @@ def read_routes(text: str) -> list[tuple[Network, str]]:
 def choose(
     name: str, allocations: Mapping[str, int], taken: Iterable[tuple[Network, str]], links: set[str]
 ) -> int:
-    """Return the lab's index: the recorded one, or the lowest that nobody uses.
+    """Return the lab's index: the recorded one, or the lowest that is free.
 
-    LB-108 when the recorded one collides with somebody else's network, or when none is free.
+    LB-108 if the recorded one collides with another network, or if none is free.
     """
     taken = list(taken)
     if name in allocations:

@@ -1,10 +1,12 @@
-"""Nodes of a lab with a kernel of their own: User-mode Linux, for what this machine's kernel does not have.
+"""Boot the nodes of a lab as User-mode Linux, for features that this machine's kernel does not have.
 
-A container has the host's kernel, and that may lack bonds and VLANs (or modules may not be loaded into it). Here
-a lab's containers stay as they are for image, inventory, key and host keys, but each node's root file system is copied
-and booted by Debian's package user-mode-linux: a whole Linux 6.1 as an ordinary process, with systemd, at the node's
-own management address. Its cluster cards eth1 and eth2 are joined card to card with those of the other node, as by two
-cables. A lab of two nodes: `python3 -m devtools.lab.uml up --name LAB` after `fullmesh lab up`, `down` before it.
+A container has the host's kernel, which may have no bonds and VLANs. This module keeps the lab's containers for image,
+inventory, key and host keys. It copies each node's root file system and boots the copy with Debian's package
+user-mode-linux: a whole Linux 6.1 as an ordinary process, with systemd, at the node's management address. Its cluster
+interfaces eth1 and eth2 are connected to those of the other node, as by two cables.
+
+For a lab of two nodes, run `python3 -m devtools.lab.uml up --name LAB` after `fullmesh lab up`, and `down` before
+`fullmesh lab down`.
 """
 
 from __future__ import annotations
@@ -33,19 +35,19 @@ PACKAGE = "user-mode-linux"
 COMPILER = {"gcc": "gcc", "libc6-dev": "gencat"}
 DOWNLOAD_SECONDS = 300.0
 COPY_SECONDS = 120.0
-# Systemd and sshd are there after 10 s on an idle machine; on two cores with a load of 6 180 s were too few, once.
+# Systemd and sshd start within 10 s on an idle machine. On two cores with a load of 6, 180 s were once too few.
 BOOT_SECONDS = 300.0
 CONSOLE_LINES = 8
 MEMORY = "512M"
 NODES = 2
-# Loopback ports that stand for cables: base + 16 x lab index + 4 x cable + end
+# Loopback ports of the simulated cables: base + 16 x lab index + 4 x cable + end
 PORTS = 42000
 CABLES = (1, 2)
 MODULES = "ipv6 bonding 8021q veth sch_ingress act_mirred cls_matchall"
 
-# Runs first in a booted node. The drivers of the cables know no speed, without which 802.3ad never takes a card; so
-# each cable ends in a veth, which has one, and tc hands every frame over as it is (a bridge would keep LACP back).
-# The cables lie in a network namespace of their own, so that a node has the cards of a node and no more.
+# Runs first in a booted node. The drivers of the cables report no speed, and 802.3ad ignores interfaces without one.
+# So each cable ends in a veth, which has a speed, and tc passes every frame on unchanged (a bridge would drop LACP).
+# The cables are in their own network namespace, so the node shows only the interfaces of a real node.
 CARDS = """\
 #!/bin/sh
 set -e
@@ -82,7 +84,7 @@ ExecStart=/usr/local/sbin/lab-cards
 
 
 def cached_kernel(paths: Paths) -> Path:
-    """Return the folder with linux.uml and its modules; downloaded once with apt-get."""
+    """Return the folder with linux.uml and its modules, which is downloaded once with apt-get."""
     folder = paths.cache / "uml"
     if (folder / "usr/bin/linux.uml").is_file():
         return folder
@@ -97,9 +99,9 @@ def cached_kernel(paths: Paths) -> Path:
 
 
 def preloaded(paths: Paths, kernel: Path, cpuinfo: str) -> dict[str, str]:
-    """Return the environment that linux.uml needs on this processor: with AMX a library built from lab/uml/xstate.c.
+    """Return the environment that linux.uml needs on this CPU. With AMX, that is a library built from lab/uml/xstate.c.
 
-    Built here, because a compiler is on few machines and AMX as well; every other machine runs the package as it is.
+    The library is built here, because few machines have a compiler or AMX. All others run the package unchanged.
     """
     if not re.search(r"^flags\b.*\bamx_tile\b", cpuinfo, re.MULTILINE):
         return {}
@@ -109,7 +111,7 @@ def preloaded(paths: Paths, kernel: Path, cpuinfo: str) -> dict[str, str]:
         work = library.with_suffix(".part")
         argv = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(work)]
         step(
-            "building what a processor with AMX needs",
+            "building the library that a CPU with AMX needs",
             [*argv, str(paths.sources / "uml/xstate.c")],
             paths.logs / "uml.log",
             COPY_SECONDS,
@@ -119,17 +121,17 @@ def preloaded(paths: Paths, kernel: Path, cpuinfo: str) -> dict[str, str]:
 
 
 def folder_of(store: Store, node: Node) -> Path:
-    """Where a node's root, log and process id lie."""
+    """Return the folder of a node's root, log and process id."""
     return store.folder / "uml" / node.name
 
 
 def tap(lab: Lab, number: int) -> str:
-    """The host's end of a node's management card; names are limited to 15 bytes."""
+    """Return the host's end of a node's management interface; names are limited to 15 bytes."""
     return f"fmlab{lab.index}u{number}"
 
 
-def card(lab: Lab, number: int, cable: int) -> str:
-    """The kernel's argument for one end of a cable: Ethernet frames in UDP between two processes of this machine."""
+def build_cable_argument(lab: Lab, number: int, cable: int) -> str:
+    """Return the kernel's argument for one end of a cable: frames in UDP between two processes of this machine."""
     base = PORTS + 16 * lab.index + 4 * cable
     ends = f"srcport={base + number},dstport={base + (number + 1) % NODES}"
     link = f"transport=l2tpv3,udp=1,src=127.0.0.1,dst=127.0.0.1,{ends}"
@@ -137,7 +139,7 @@ def card(lab: Lab, number: int, cable: int) -> str:
 
 
 def kernel_argv(kernel: Path, lab: Lab, number: int, root: Path) -> list[str]:
-    """The whole command of one node."""
+    """Return the whole command of one node."""
     mac = f"02:00:00:{lab.index:02x}:{number:02x}:0a"
     return [
         str(kernel / "usr/bin/linux.uml"),
@@ -154,7 +156,7 @@ def kernel_argv(kernel: Path, lab: Lab, number: int, root: Path) -> list[str]:
         "con=null",
         "ssl=null",
         f"vec0:transport=tap,ifname={tap(lab, number)},mac={mac},gro=1",
-        *(card(lab, number, cable) for cable in CABLES),
+        *(build_cable_argument(lab, number, cable) for cable in CABLES),
     ]
 
 
@@ -169,15 +171,15 @@ def copy_root(podman: Podman, paths: Paths, node: Node, root: Path) -> None:
 
 
 def prepare_root(kernel: Path, lab: Lab, number: int, root: Path) -> None:
-    """Make a container's root one that boots: cards, modules, and the rights that a container must not have."""
+    """Make a container's root bootable: interfaces, modules, and the rights that a container must not have."""
     node = lab.nodes[number]
     modules = next((kernel / "usr/lib/uml/modules").iterdir())
     shutil.copytree(modules, root / "usr/lib/modules" / modules.name, symlinks=True)
     (root / "etc/fstab").write_text("")
-    # these keep a container from the host's kernel; here the kernel is the node's own
+    # These protect the host's kernel from a container. Here the kernel is the node's own.
     (root / "etc/systemd/system.conf.d/10-lab.conf").unlink(missing_ok=True)
     units = root / "etc/systemd/system"
-    # with a pattern: rglob leaves out a link that leads nowhere here when it is asked for by its whole name
+    # With a pattern, because rglob skips dangling links if it gets the whole name.
     for left in units.rglob("lab-procsys.*"):
         left.unlink()
     (root / "etc/modprobe.d/lab.conf").write_text("options bonding max_bonds=0\n")
@@ -198,7 +200,7 @@ def prepare_root(kernel: Path, lab: Lab, number: int, root: Path) -> None:
 
 
 def must(argv: Sequence[str]) -> str:
-    """Run a short command on the host that has to succeed."""
+    """Run a short command on the host, which must succeed."""
     done = host.capture(argv)
     if done.returncode:
         raise StepError(f"{' '.join(argv)}: exit {done.returncode}: {done.stderr.strip()}")
@@ -206,7 +208,7 @@ def must(argv: Sequence[str]) -> str:
 
 
 def take_over(podman: Podman, lab: Lab, number: int) -> None:
-    """Put the node's management card on the lab's bridge, and take the container's off the network."""
+    """Move the node's management interface to the lab's bridge, and disconnect the container's."""
     name = tap(lab, number)
     host.capture(["ip", "link", "delete", name])
     must(["ip", "tuntap", "add", name, "mode", "tap"])
@@ -230,7 +232,7 @@ def boot(kernel: Path, lab: Lab, number: int, folder: Path, own: Mapping[str, st
 
 
 def answers(store: Store, node: Node) -> bool:
-    """Say whether systemd in the node says that it is up, over ssh with the recorded host key."""
+    """Ask systemd in the node over ssh, with the recorded host key, whether it has started."""
     argv = ["ssh", "-i", str(store.key), "-o", f"UserKnownHostsFile={store.folder / 'known_hosts'}"]
     argv += ["-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=3", "-o", "BatchMode=yes"]
     argv += [f"root@{node.management_address}", "systemctl is-system-running --wait; uname -r"]
@@ -280,7 +282,7 @@ def up(name: str) -> None:
 
 
 def stop(store: Store, lab: Lab) -> None:
-    """End the nodes' processes, and nobody else's: a process id that now belongs to another program is left alone."""
+    """End the nodes' processes. If a recorded process id now belongs to another program, leave it alone."""
     for number, node in enumerate(lab.nodes):
         file = folder_of(store, node) / "pid"
         pid = int(file.read_text()) if file.is_file() else 0

@@ -30,7 +30,9 @@ def test_each_cable_joins_the_two_nodes_and_no_other() -> None:
     ports = set()
     for index in (1, 254):
         for cable in uml.CABLES:
-            here, there = (ends(uml.card(lab(index), number, cable)) for number in (0, 1))
+            here, there = (
+                ends(uml.build_cable_argument(lab(index), number, cable)) for number in (0, 1)
+            )
             assert here == (there[1], there[0])
             assert not ports & {*here}
             ports |= {*here}

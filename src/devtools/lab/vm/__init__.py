@@ -1,1 +1,1 @@
-"""Virtual machines beside the lab's containers: a kernel of their own, real SELinux, real reboots."""
+"""Virtual machines of the lab: each has its own kernel, SELinux and real reboots."""

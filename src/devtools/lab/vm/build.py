@@ -1,4 +1,4 @@
-"""The machines' disks, stage by stage; each named by the digest of what it is made of."""
+"""Build the machines' disks stage by stage. The digest of a stage's inputs names it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from devtools.lab.paths import Paths
 from devtools.lab.plan import FAMILIES, IMAGES
 from devtools.lab.podman import Podman
 
-# Debian package -> a program it brings; only who starts machines needs them.
+# Debian package -> a program that it installs. You need them only to start machines.
 PACKAGES = {
     "qemu-system-x86": "qemu-system-x86_64",
     "qemu-utils": "qemu-img",
     "e2fsprogs": "mke2fs",
 }
-# Room for the file system's own needs beside the repositories' files, in KiB.
+# Space for the file system itself, in addition to the repositories' files, in KiB.
 REPO_SPARE = 32 * 1024
 KEEP_FOLDERS = 2
 
 
 def require_x86(machine: str) -> None:
-    """Stop with LB-131 elsewhere: the disks are made of this machine's own packages."""
+    """Raise LB-131 on other machines, because the disks are made of this machine's own packages."""
     if machine != "x86_64":
         raise LabError(
             "LB-131",
@@ -41,11 +41,11 @@ def require_x86(machine: str) -> None:
 class VmBuilder(Builder):
     """Adds three stages to the lab's: the machines' builder, the disks, a disk with the repositories.
 
-    Always look-alikes: a registry's images have neither kernel nor package source here.
+    The machines are always look-alikes: a registry's images have neither a kernel nor package sources.
     """
 
     def __init__(self, paths: Paths, podman: Podman) -> None:
-        """Nothing is built yet."""
+        """Compute the digests of all stages, without building any."""
         super().__init__(paths, podman, "lookalike")
         recipe = [
             "vm/Containerfile",
@@ -68,12 +68,12 @@ class VmBuilder(Builder):
         return self.folder("vm-repo") / "repo.img"
 
     def vm_missing(self) -> list[str]:
-        """Return the stages whose result a machine needs and that are not there."""
+        """Return the stages that a machine needs and that are not built."""
         stages = ["vm-repo", *(f"vm-{family}" for family in FAMILIES)]
         return [stage for stage in stages if not self.folder(stage).is_dir()]
 
     def ensure_vm(self) -> None:
-        """Build what is missing; only one lab command builds at a time."""
+        """Build the missing stages; only one lab command builds at a time."""
         require_x86(platform.machine())
         host.ensure_packages(self.paths, PACKAGES)
         if not self.vm_missing():
@@ -92,7 +92,7 @@ class VmBuilder(Builder):
             self._forget_disks()
 
     def _work(self, stage: str) -> Path:
-        """Return an empty folder; a name of our own, as a killed command's container may still write into its."""
+        """Return an empty folder with a unique name: a killed command's container may still write to its own."""
         for left in self.paths.cache.glob(f"{stage}.*.work"):
             shutil.rmtree(left, ignore_errors=True)
         work = self.paths.cache / f"{stage}.{os.getpid()}.work"
@@ -132,7 +132,7 @@ class VmBuilder(Builder):
         os.replace(work, target)
 
     def _forget_disks(self) -> None:
-        """Remove disks that later ones have replaced; a machine in use keeps its open file."""
+        """Remove disks that newer ones have replaced; a running machine keeps its open file."""
         for stage in ("vm-repo", *(f"vm-{family}" for family in FAMILIES)):
             found = sorted(
                 self.paths.cache.glob(f"{stage}-" + "[0-9a-f]" * 16),

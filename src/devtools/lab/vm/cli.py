@@ -1,4 +1,4 @@
-"""``fullmesh lab vm``: up, ssh, reset, down, build."""
+"""The verb ``fullmesh lab vm``: up, ssh, reset, down, build."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def status(args: argparse.Namespace) -> int:
 
 
 def ssh(args: argparse.Namespace) -> int:
-    """Log in, or run a command; the exit code is the command's."""
+    """Log in, or run a command and return its exit code."""
     one = VmStore(find(), lab_plan.check_name(args.name))
     vm = Vm(one, one.machine(args.machine))
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
@@ -83,7 +83,7 @@ def add_verbs(
     lab: argparse._SubParsersAction[argparse.ArgumentParser],
     guarded: Callable[[Command], Command],
 ) -> None:
-    """Add ``vm`` and its commands below ``lab``; *guarded* words the lab's errors."""
+    """Add ``vm`` and its commands below ``lab``; *guarded* reports the lab's errors."""
     text = "Manage virtual machines, with real SELinux and real reboots"
     commands = lab.add_parser("vm", help=text, description=text).add_subparsers(
         required=True, metavar="COMMAND"

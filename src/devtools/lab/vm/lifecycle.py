@@ -1,4 +1,4 @@
-"""Sets of machines: up, down."""
+"""Start and stop sets of machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from devtools.lab.vm.store import VmStore
 
 
 def build(paths: Paths) -> VmBuilder:
-    """Build what is missing and return the builder, which knows where it lies."""
+    """Build the missing stages and return the builder, which knows their folders."""
     builder = VmBuilder(paths, open_podman(paths))
     builder.ensure_vm()
     return builder
@@ -42,7 +42,7 @@ def up(paths: Paths, name: str, families: Sequence[str] | None = None) -> list[V
     """Start a set of machines, the recorded one if there is one, and wait until ssh answers.
 
     Raises:
-        LabError: LB-114 when the recorded set has other families than *families*.
+        LabError: LB-114 if the recorded set has other families than *families*.
     """
     begun = time.monotonic()
     builder = build(paths)
@@ -72,7 +72,7 @@ def up(paths: Paths, name: str, families: Sequence[str] | None = None) -> list[V
 
 
 def down(paths: Paths, name: str) -> None:
-    """End a set of machines and remove what belongs to it; the built disks stay."""
+    """End a set of machines and remove its files; the built disks stay."""
     store = VmStore(paths, name)
     with held(paths.home / "locks" / f"vm-{name}", f"machines {name}", LOCK_SECONDS):
         for machine in store.load():
@@ -83,5 +83,5 @@ def down(paths: Paths, name: str) -> None:
 
 
 def disks(builder: VmBuilder) -> list[str]:
-    """Return where the built disks lie."""
+    """Return the folders of the built disks."""
     return [str(builder.folder(f"vm-{family}")) for family in plan.FAMILIES]

@@ -1,4 +1,4 @@
-"""One virtual machine at work: start, stop, reset, a command over ssh."""
+"""One running virtual machine: start, stop, reset, a command over ssh."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from devtools.lab.vm import plan, qmp
 from devtools.lab.vm.plan import Machine
 from devtools.lab.vm.store import VmStore, must
 
-# An emulated machine boots in 20 to 40 s on an idle core; the rest is for busy ones.
+# An emulated machine boots in 20 to 40 s on an idle core. Busy cores need more.
 BOOT_SECONDS = 900.0
 SSH_SECONDS = 120.0
 STOP_SECONDS = 10.0
@@ -27,7 +27,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on now."""
+    """Return a free port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -37,7 +37,7 @@ class Vm:
     """A recorded machine and its process."""
 
     def __init__(self, store: VmStore, machine: Machine) -> None:
-        """Nothing is started."""
+        """Start nothing."""
         self.store, self.machine = store, machine
         self.qmp = store.run / f"{machine.name}.qmp"
         self.pid_file = store.run / f"{machine.name}.pid"
@@ -51,11 +51,11 @@ class Vm:
             words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError):
             return 0
-        # a number may belong to somebody else by now
+        # the process id may belong to another program by now
         return number if str(self.qmp).encode() in b" ".join(words) else 0
 
     def start(self, image: Path, repo: Path) -> None:
-        """Start the machine on its overlay, which is made at the first start."""
+        """Start the machine on its overlay, which is created at the first start."""
         if self.pid():
             return
         if not self.overlay.exists():
@@ -80,15 +80,15 @@ class Vm:
             time.sleep(0.1)
 
     def reset(self) -> None:
-        """Press the reset button: nothing is written, nobody is asked."""
+        """Reset the machine at once, so nothing is written to its disk."""
         qmp.execute(self.qmp, "system_reset")
 
     def power_button(self) -> None:
-        """Press the power button, which the system takes as the order to shut down."""
+        """Press the power button, so the system shuts down."""
         qmp.execute(self.qmp, "system_powerdown")
 
     def wait_off(self, seconds: float = BOOT_SECONDS) -> None:
-        """Wait until it has shut down; StepError when it does not."""
+        """Wait until it has shut down; StepError if it does not."""
         deadline = time.monotonic() + seconds
         while self.pid():
             if time.monotonic() > deadline:
@@ -96,13 +96,13 @@ class Vm:
             time.sleep(POLL_SECONDS)
 
     def ssh_argv(self, *command: str, address: str = "") -> list[str]:
-        """Return the argv of a command on the machine, by its DHCP address or another one."""
+        """Return the argv of a command on the machine, at its DHCP address or another one."""
         target = address or self.machine.dhcp_address
         options = ["-F", str(self.store.config), "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR"]
         return ["ssh", *options, "-o", "ControlPath=none", target, *command]
 
     def ssh(self, command: str, address: str = "", timeout: float = SSH_SECONDS) -> str:
-        """Run a shell command on the machine and return what it prints; StepError when it fails."""
+        """Run a shell command on the machine and return its output; StepError if it fails."""
         done = self.try_ssh(command, address, timeout)
         if done.returncode:
             words = done.stderr.strip() or done.stdout.strip()
@@ -112,7 +112,7 @@ class Vm:
     def try_ssh(
         self, command: str, address: str = "", timeout: float = SSH_SECONDS
     ) -> subprocess.CompletedProcess[str]:
-        """Run a shell command on the machine; exit code 255 when it cannot be reached in time."""
+        """Run a shell command on the machine; exit code 255 if it cannot be reached in time."""
         argv = self.ssh_argv(command, address=address)
         try:
             return host.capture(argv, timeout)
@@ -120,10 +120,11 @@ class Vm:
             return subprocess.CompletedProcess(argv, 255, "", f"no answer after {timeout:.0f} s")
 
     def boot_id(self) -> str:
-        """Return what tells this boot from others; empty when no address answers.
+        """Return the id of this boot; empty if no address answers.
 
-        QEMU takes connections to an address that nobody has, and they wait in vain: all are asked at once, and the
-        first answer counts.
+        QEMU accepts connections to unused addresses and never answers them. So all addresses are queried at once, and
+        the first
+        answer counts.
         """
         pool = ThreadPoolExecutor(len(self.machine.ports))
         asked = [
@@ -140,7 +141,7 @@ class Vm:
         """Wait until ssh answers from a different boot than *before*; return the seconds it took.
 
         Raises:
-            StepError: the process is gone or *seconds* are over; with the console's last words.
+            StepError: the process has ended or *seconds* are over; with the last lines of the console.
         """
         begun = said = time.monotonic()
         while True:

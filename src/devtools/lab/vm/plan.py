@@ -1,8 +1,8 @@
-"""Which machines there are, with which addresses and which QEMU command: pure functions, nothing touched.
+"""Plan the machines, their addresses and their QEMU commands. All functions are pure.
 
-Nothing leaves this machine: the first card is QEMU's user network (a DHCP server and a gateway inside of QEMU, without
-a way out: ``restrict=on``), reached through forwarded ports of 127.0.0.1; the second card joins the two machines by a
-pair of unix sockets.
+Nothing leaves this machine. The first interface is in QEMU's user network, which has a DHCP server and a gateway but no
+route out (``restrict=on``). Forwarded ports of 127.0.0.1 lead to it. The second interface connects the two machines
+through a pair of unix sockets.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ FAMILIES = ("el", "ubuntu")
 DEFAULT_NAME = "vm"
 MEMORY_MIB = 1024
 PATIENCE = 900
-# Emulating an old processor costs 20 s of a core for a boot, the newest one 33 s (measured).
+# A boot takes 20 s of a core if an old CPU is emulated, and 33 s for the newest one (measured).
 CPU = "Nehalem"
-# QEMU's cache of translated code; its default takes a gigabyte for each machine.
+# QEMU's cache of translated code. By default it uses 1 GB for each machine.
 TRANSLATIONS_MIB = 256
-# Addresses of the first card: from DHCP at first, the other one for the change to a static address.
+# Addresses of the first interface: the first one from DHCP, the second one for the change to a static address.
 DHCP_HOST, STATIC_HOST = 15, 77
 SSH = 22
-# SELinux is EL's; the look-alike of Ubuntu runs without any, as AppArmor's profiles are not in it.
+# Only EL has SELinux. The look-alike of Ubuntu has no AppArmor profiles, so it runs without a security module.
 SECURITY = {"el": "security=selinux selinux=1", "ubuntu": "selinux=0"}
 
 
@@ -38,7 +38,7 @@ class Machine:
         name: in the inventory.
         family: el or ubuntu.
         number: 0 or 1; the last part of its networks.
-        ports: address of the first card -> port of 127.0.0.1 that leads to its sshd.
+        ports: address of the first interface -> port of 127.0.0.1 that leads to its sshd.
     """
 
     name: str
@@ -48,32 +48,32 @@ class Machine:
 
     @property
     def hostname(self) -> str:
-        """The machine's own name, on purpose not the inventory's."""
+        """The machine's own name, which differs from the inventory's on purpose."""
         return f"gpu-{self.name}.lab.example" if self.family == "el" else f"gpu-{self.name}"
 
     @property
     def dhcp_address(self) -> str:
-        """What QEMU's DHCP server gives to the first card."""
+        """The address that QEMU's DHCP server gives the first interface."""
         return f"10.79.{self.number}.{DHCP_HOST}"
 
     @property
     def static_address(self) -> str:
-        """The other address of the first card's network that a port leads to."""
+        """The static address of the first interface, which has a forwarded port too."""
         return f"10.79.{self.number}.{STATIC_HOST}"
 
     @property
     def gateway(self) -> str:
-        """QEMU itself in the first card's network; the controller's connections come from it."""
+        """QEMU's own address in the first interface's network; the controller's connections come from it."""
         return f"10.79.{self.number}.2"
 
     @property
     def gateway6(self) -> str:
-        """QEMU itself, IPv6."""
+        """QEMU's own IPv6 address."""
         return f"fd79:0:0:{self.number}::2"
 
     @property
     def cluster_address(self) -> str:
-        """The planned address of the second card."""
+        """The planned address of the second interface."""
         return f"10.80.0.{11 + self.number}/24"
 
     def as_dict(self) -> dict[str, Any]:
@@ -82,12 +82,12 @@ class Machine:
 
 
 def first_card_addresses(number: int) -> list[str]:
-    """The addresses that a forwarded port leads to."""
+    """Return the addresses that have a forwarded port."""
     return [f"10.79.{number}.{host}" for host in (DHCP_HOST, STATIC_HOST)]
 
 
 def check_families(text: str) -> tuple[str, ...]:
-    """Read ``el,ubuntu``; LB-113 on a family that there is no machine of, or twice the same."""
+    """Read ``el,ubuntu``; LB-113 if a family is unknown or occurs twice."""
     families = tuple(part.strip() for part in text.split(",") if part.strip())
     if not families or not set(families) <= set(FAMILIES) or len(set(families)) < len(families):
         raise LabError(
@@ -99,7 +99,7 @@ def check_families(text: str) -> tuple[str, ...]:
 
 
 def user_network(machine: Machine) -> str:
-    """Return QEMU's option for the first card's network."""
+    """Return QEMU's option for the first interface's network."""
     net = f"10.79.{machine.number}"
     net6 = f"fd79:0:0:{machine.number}::"
     words = ["user", "id=n0", "restrict=on", f"net={net}.0/24", f"host={machine.gateway}"]
@@ -112,7 +112,7 @@ def user_network(machine: Machine) -> str:
 
 
 def cluster_network(machine: Machine, run: Path) -> str:
-    """Return QEMU's option for the second card: frames go to the other machine's socket."""
+    """Return QEMU's option for the second interface: frames go to the other machine's socket."""
     own, other = run / f"net-{machine.number}", run / f"net-{1 - machine.number}"
     return f"dgram,id=n1,local.type=unix,local.path={own},remote.type=unix,remote.path={other}"
 
@@ -123,12 +123,12 @@ def command(machine: Machine, image: Path, repo: Path, folder: Path, run: Path) 
     *image* has disk.img, vmlinuz and initrd.img; *folder* the machine's overlay and seed; *run* its sockets.
     """
     boot = "root=/dev/vda ro console=ttyS0 quiet net.ifnames=0 mitigations=off"
-    # systemd gives a disk and a service 90 s, which a machine on busy cores does not keep (seen)
+    # systemd waits 90 s for a disk and a service, which is too short for a machine on busy cores (seen)
     boot += f" systemd.default_device_timeout_sec={PATIENCE} systemd.default_timeout_start_sec={PATIENCE}"
     overlay = f"file={folder / machine.name}.qcow2,if=virtio,format=qcow2,cache=unsafe"
     read_only = "if=virtio,format=raw,readonly=on"
     argv = ["qemu-system-x86_64", "-name", machine.name, "-machine", "q35"]
-    # software emulation on purpose: /dev/kvm may exist and boot nothing (nested, restricted), and CI has none
+    # software emulation on purpose: /dev/kvm may exist and not work (nested, restricted), and CI has none
     argv += [
         "-accel",
         f"tcg,tb-size={TRANSLATIONS_MIB}",
@@ -154,9 +154,9 @@ def command(machine: Machine, image: Path, repo: Path, folder: Path, run: Path) 
 
 
 def ssh_config(machines: Sequence[Machine], key: Path, known_hosts: Path) -> str:
-    """Return ssh's configuration: an address of a machine leads to its forwarded port.
+    """Return ssh's configuration, which maps an address of a machine to its forwarded port.
 
-    So ansible_host is the address that the machine has, also when a play gives it another one.
+    So ansible_host is the machine's real address, even if a play changes it.
     """
     lines = ["# Written by `fullmesh lab vm up`."]
     for machine in machines:

@@ -17,7 +17,7 @@ def execute(path: Path, command: str) -> dict[str, Any]:
     """Run one command without arguments and return its answer.
 
     Raises:
-        StepError: nobody listens, or QEMU refuses; with its words.
+        StepError: QEMU does not answer or refuses; with its message.
     """
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:

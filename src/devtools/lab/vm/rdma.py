@@ -1,8 +1,9 @@
 """Two small machines with soft-RoCE (rdma_rxe): their whole system is in memory, and each has two rails.
 
-The first NIC is QEMU's user network without a way out, reached through a forwarded port of 127.0.0.1. The second one is
-the cluster network, the others are the rails with ``rxe1`` and ``rxe2``: each is a pair of unix sockets between the two
-QEMUs, so nothing leaves this machine.
+The first NIC is in QEMU's user network, which has no route out. A forwarded port of 127.0.0.1 leads to it. The second
+NIC is the cluster network, and the others are the rails with ``rxe1`` and ``rxe2``. Each network is a pair of unix
+sockets
+between the two QEMUs, so nothing leaves this machine.
 """
 
 from __future__ import annotations

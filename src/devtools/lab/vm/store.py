@@ -1,4 +1,4 @@
-"""What is written down about a set of machines: vm.json, key, known_hosts, ssh_config, inventory."""
+"""The files of a set of machines: vm.json, key, known_hosts, ssh_config, inventory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devtools.lab.vm.plan import Machine
 
 
 def names(paths: Paths) -> list[str]:
-    """Return the names of the sets of machines that are recorded."""
+    """Return the names of the recorded sets of machines."""
     return sorted(file.parent.name for file in (paths.home / "vms").glob("*/vm.json"))
 
 
@@ -24,7 +24,7 @@ class VmStore:
     """The folder of one set of machines."""
 
     def __init__(self, paths: Paths, name: str) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self.paths, self.name = paths, name
         self.folder = paths.home / "vms" / name
         self.run = paths.run / f"vm-{name}"
@@ -34,7 +34,7 @@ class VmStore:
         self.inventory = self.folder / "inventory" / "hosts.yml"
 
     def load(self) -> list[Machine]:
-        """Return the recorded machines; LB-130 when there are none of that name."""
+        """Return the recorded machines; LB-130 if no set has this name."""
         file = self.folder / "vm.json"
         if not file.is_file():
             raise LabError(
@@ -45,7 +45,7 @@ class VmStore:
         return [Machine(**entry) for entry in json.loads(file.read_text())["machines"]]
 
     def machine(self, name: str) -> Machine:
-        """Return one machine; LB-106 when the set has none of that name."""
+        """Return one machine; LB-106 if the set has none with this name."""
         machines = self.load()
         for machine in machines:
             if machine.name == name:
@@ -56,7 +56,7 @@ class VmStore:
         )
 
     def save(self, machines: Sequence[Machine]) -> None:
-        """Write everything down, with a new key for the set and one host key for each machine."""
+        """Save the set, with a new key for the set and one host key for each machine."""
         for folder in (self.folder, self.run, self.inventory.parent):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         make_key(self.key)
@@ -90,13 +90,13 @@ class VmStore:
 
 
 def hosts(machine: Machine) -> str:
-    """Return /etc/hosts as the installer leaves it; Ubuntu's announces loopback, a trap on purpose."""
+    """Return /etc/hosts as the installer leaves it. Ubuntu's maps the host name to loopback, a trap on purpose."""
     own = f"127.0.1.1 {machine.hostname}\n" if machine.family == "ubuntu" else ""
     return f"127.0.0.1 localhost\n{own}::1 ip6-localhost ip6-loopback\n"
 
 
 def make_key(path: Path) -> None:
-    """Make a key pair without a passphrase, unless it is there."""
+    """Make a key pair without a passphrase, unless it exists."""
     if not path.exists():
         must(
             [
@@ -115,7 +115,7 @@ def make_key(path: Path) -> None:
 
 
 def must(argv: Sequence[str]) -> str:
-    """Run a short command; StepError with its words when it fails."""
+    """Run a short command; StepError with its output if it fails."""
     done = host.capture(argv)
     if done.returncode:
         raise StepError(f"{' '.join(argv)}: exit {done.returncode}: {done.stderr.strip()}")
