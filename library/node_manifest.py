@@ -65,7 +65,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.fullmesh import manifest
-from ansible.module_utils.fullmesh.facts import node
+from ansible.module_utils.fullmesh.facts import accelerators, node
 
 
 def describe_missing_state(owned: manifest.OwnedItems, state: manifest.State) -> list[str]:
@@ -163,6 +163,9 @@ def main() -> None:
         "notes": module.params["notes"],
         "resolved": module.params["resolved"],
         "members": module.params["members"],
+        "gpus": [
+            one["bus"] for one in accelerators.list_accelerators() if one["vendor"] == "nvidia"
+        ],
     }
     old = manifest.load_manifest(path)[0]
     changed = old != new

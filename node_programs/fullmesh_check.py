@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
+import glob
 import json
 import os
 import resource
@@ -21,6 +23,7 @@ import select
 import signal
 import sys
 import time
+import zlib
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,6 +44,18 @@ REPORT_SECONDS = 0.2  # that a check of the links keeps for its result
 CPU_SECONDS = 1  # of one check
 MOST_ANSWER = 1 << 19  # names of 1,024 peers, of up to 253 characters
 LEVELS = ("node", "links")
+MOST_FILES = 4096  # of the caller that a check closes
+STUCK_SECONDS = 10.0  # longer than any check may run
+STAT_WORDS = 20  # of proc_pid_stat(5) that are read
+# checks whose program can hang in the kernel instead of the check itself
+TOOLS = {"nvidia-smi": "nvidia-smi", "remapping": "nvidia-smi"}
+
+
+class StuckProcess(NamedTuple):
+    """A process of an earlier check, and the seconds since its start."""
+
+    pid: int
+    seconds: float
 
 
 class StartedCheck(NamedTuple):
@@ -64,7 +79,7 @@ def run_check(check: HealthCheck) -> dict[str, Any]:
     return {"state": "failed" if found else state, "why": why, "findings": found}
 
 
-def start_check(name: str, check: HealthCheck) -> StartedCheck:
+def start_check(name: str, check: HealthCheck, end: float) -> StartedCheck:
     """Start a check in a process of its own, since one that hangs in the kernel cannot be stopped."""
     reader, writer = os.pipe()
     pid = os.fork()
@@ -73,6 +88,8 @@ def start_check(name: str, check: HealthCheck) -> StartedCheck:
         return StartedCheck(name, pid, reader)
     try:
         os.setsid()
+        writer = detach_from_caller(name, writer)
+        check_node.limit_programs(end)
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection for each peer
@@ -80,6 +97,54 @@ def start_check(name: str, check: HealthCheck) -> StartedCheck:
         os.write(writer, data)
     finally:
         os._exit(0)
+
+
+def detach_from_caller(name: str, writer: int) -> int:
+    """Close the files of the caller, mark this process with its check, and return its pipe.
+
+    A check that hangs in the kernel would keep them open. Slurm, ssh and a pipe wait until all are closed.
+    """
+    writer = fcntl.fcntl(
+        writer, fcntl.F_DUPFD_CLOEXEC, 3
+    )  # the caller may have closed the first ones
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(nothing, standard)
+    os.closerange(3, writer)
+    os.closerange(writer + 1, MOST_FILES)
+    with contextlib.suppress(OSError), open("/proc/self/comm", "wb", buffering=0) as stream:
+        stream.write(mark_check(name).encode())
+    return writer
+
+
+def mark_check(name: str) -> str:
+    """Return the name of a check's process, which the kernel limits to 15 bytes."""
+    return f"fm-{zlib.crc32(name.encode('utf-8', 'replace')):08x}"
+
+
+def find_stuck_checks(names: Iterable[str]) -> dict[str, StuckProcess]:
+    """Return the checks of which an earlier process still hangs in the kernel, although it was killed.
+
+    Such a process ends when the kernel answers. A further one would not end either, and each counts as load.
+    """
+    marks = {mark_check(name): [name] for name in names}
+    for name, tool in TOOLS.items():
+        marks.setdefault(tool, []).extend([name] if mark_check(name) in marks else [])
+    found: dict[str, StuckProcess] = {}
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        head, _, rest = check_node.read_bytes(path, 512).rpartition(b")")
+        pid, _, comm = head.partition(b" (")
+        concerned = marks.get(comm.decode("ascii", "replace"))
+        words = rest.split()
+        if not concerned or len(words) < STAT_WORDS or words[0] != b"D":
+            continue
+        seconds = now - int(words[19]) / os.sysconf("SC_CLK_TCK")
+        # the leader of its session was the check, which has ended
+        alone = words[3] == pid or not os.path.exists(f"/proc/{int(words[3])}")
+        if seconds > STUCK_SECONDS and alone:
+            found.update(dict.fromkeys(concerned, StuckProcess(int(pid), seconds)))
+    return found
 
 
 def describe_unfinished(name: str, pid: int, seconds: float) -> dict[str, Any]:
@@ -124,9 +189,15 @@ def measure_age() -> float:
 def run_checks(checks: Mapping[str, HealthCheck], end: float) -> dict[str, dict[str, Any]]:
     """Run all checks at the same time, and return when all have ended or the time is over."""
     begun = time.monotonic()
-    started = {one.pipe: one for one in (start_check(*item) for item in checks.items())}
+    results: dict[str, dict[str, Any]] = {
+        name: describe_unfinished(name, one.pid, one.seconds)
+        for name, one in find_stuck_checks(checks).items()
+    }
+    started = {
+        one.pipe: one
+        for one in (start_check(*item, end) for item in checks.items() if item[0] not in results)
+    }
     data = dict.fromkeys(started, b"")
-    results: dict[str, dict[str, Any]] = {}
     left = dict(started)
     while left and time.monotonic() < end:
         ready, _, _ = select.select(list(left), [], [], max(0.0, end - time.monotonic()))

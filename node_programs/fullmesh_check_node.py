@@ -15,6 +15,7 @@ import glob
 import os
 import re
 import subprocess
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import fullmesh_fingerprint as fingerprint
@@ -33,7 +34,8 @@ LIBRARIES = (
 )
 VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
 NODES, MANIFEST = "/etc/fullmesh/nodes.json", "/var/lib/fullmesh/manifest.json"
-COMMAND_SECONDS = 1.3
+COMMAND_SECONDS = 1.3  # of a program outside of a check
+COMMAND_RESERVE = 0.2  # of the time of all checks, to read the answer of a program
 # a scheduler's prolog has no path, or a user's
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 GONE = b"\xff" * 4  # a read of a device that does not answer
@@ -75,6 +77,19 @@ class NoCheckError(Exception):
         self.skipped = skipped
 
 
+class ProgramLimit:
+    """The time that programs get. Each check has a process, and so a limit, of its own."""
+
+    end = 0.0  # of the checks, 0 outside of them
+
+    def count_seconds(self) -> float:
+        """Return the seconds that a program may run now."""
+        return max(0.1, self.end - time.monotonic()) if self.end else COMMAND_SECONDS
+
+
+limit = ProgramLimit()
+
+
 def read_bytes(path: str, most: int = 1 << 20) -> bytes:
     """Return the beginning of a file, or b""."""
     try:
@@ -94,12 +109,23 @@ def clean_text(text: str) -> str:
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
-def run_tool(*command: str, more_path: str = "") -> tuple[int, str]:
+def limit_programs(end: float) -> None:
+    """Let the programs of this check run until a moment before the end of all checks (monotonic clock)."""
+    limit.end = end - COMMAND_RESERVE
+
+
+def run_tool(*command: str, more_path: str = "", seconds: float = 0.0) -> tuple[int, str]:
     """Run a program. Its status is -1 if it is missing.
+
+    Args:
+        command: the program and its arguments.
+        more_path: further folders of programs.
+        seconds: its time limit, 0 for that of a check.
 
     Raises:
         NoCheckError: it does not answer in time.
     """
+    seconds = seconds or limit.count_seconds()
     try:
         done = subprocess.run(
             command,
@@ -107,13 +133,13 @@ def run_tool(*command: str, more_path: str = "") -> tuple[int, str]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=COMMAND_SECONDS,
+            timeout=seconds,
             env={**os.environ, "PATH": PATH + more_path, "LC_ALL": "C"},
         )
     except OSError:
         return -1, ""
     except subprocess.TimeoutExpired:
-        raise NoCheckError(f"{command[0]} gave no answer in {COMMAND_SECONDS} s") from None
+        raise NoCheckError(f"{command[0]} gave no answer in {seconds:.1f} s") from None
     return done.returncode, done.stdout[: 1 << 20].decode("utf-8", "replace").strip()
 
 
@@ -129,17 +155,28 @@ def list_nvidia_devices(kind: str) -> list[str]:
     ]
 
 
+def list_earlier_gpus() -> list[str]:
+    """Return the PCI addresses of the GPUs that the last run of Fullmesh saw, [] if they are not known."""
+    try:
+        found = parse_tool_json(read_text(MANIFEST) or "{}")["gpus"]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
+
 def check_gpus() -> Iterator[HealthFinding]:
     """Check the GPUs on the bus, their driver and their PCIe links."""
     gpus = list_nvidia_devices(GPU_CLASS)
     loaded = read_text(MODULE)
-    if not gpus and not loaded:
+    if not gpus and not loaded and not list_earlier_gpus():
         raise NoCheckError("this node has no NVIDIA GPU", skipped=True)
     for here in gpus:
         yield from check_gpu_device(here)
-    wanted = count_own_ranks()
-    if len(gpus) < wanted:
-        text = f"{len(gpus)} of {wanted} GPUs are on the PCI bus"
+    before, now = list_earlier_gpus(), {os.path.basename(here) for here in gpus}
+    # with MIG, or torch for CPUs, a node can have more ranks than GPUs
+    if len(now) < min(len(before), count_own_ranks()):
+        gone = ", ".join(one for one in before if one not in now)
+        text = f"{len(now)} of {len(before)} GPUs are on the PCI bus, without {gone}"
         yield HealthFinding(
             "HC-101", text, "restart the node. If that does not help, check the GPU"
         )

@@ -47,6 +47,7 @@ CHECK_SECONDS = (
     5.0  # the jobs of a node can keep all its CPUs busy, and a check that ends needs less
 )
 WEBHOOK_SECONDS = 5
+SLURM_SECONDS = 3.0  # of one program, if Slurm's controller is busy
 SLURM_PATH = ":/usr/local/bin:/opt/slurm/bin"
 DRIFT = "HC-151"  # a node differs from its manifest while `./fullmesh apply` runs, so this alone drains no node
 MARK = "fullmesh:"  # begins the reason of a drain, so that no other drain is ended
@@ -185,7 +186,7 @@ def call_webhook(url: str, document: Mapping[str, Any], history: Mapping[str, An
 def run_slurm(*command: str) -> str | None:
     """Run a program of Slurm. Return its output. If it fails, report that and return None."""
     try:
-        status, text = check_node.run_tool(*command, more_path=SLURM_PATH)
+        status, text = check_node.run_tool(*command, more_path=SLURM_PATH, seconds=SLURM_SECONDS)
     except NoCheckError as error:
         status, text = 1, str(error)
     if status == 0:

@@ -78,7 +78,8 @@ class NodeManifest(TypedDict):
 
     ``digest``: of the run's inputs. ``resolved``: values that the plan derived from the node.
 
-    ``members``: the node's record of the list of nodes.
+    ``members``: the node's record of the list of nodes. ``gpus``: PCI addresses of its NVIDIA GPUs, for
+    ``fullmesh-check``. A manifest of an earlier version has none.
     """
 
     schema: int
@@ -88,6 +89,7 @@ class NodeManifest(TypedDict):
     notes: list[Note]
     resolved: ResolvedSettings
     members: Membership
+    gpus: list[str]
 
 
 def parse_unit_states(text: str) -> dict[str, UnitState]:

@@ -55,7 +55,7 @@ NODE_CODES = {
     "MF-101": "a node has drifted before its manifest is written",
     "MF-103": "the node restarted during the run, so it may have lost changes of the roles",
     "MF-102": "a role owns something of a kind that the manifest does not know",
-    "HC-101": "The PCI bus has fewer GPUs than the node has ranks",
+    "HC-101": "A GPU that the last run saw is not on the PCI bus",
     "HC-102": "A GPU or its driver does not answer",
     "HC-103": "A GPU has uncorrectable memory errors, or remaps a row of its memory",
     "HC-104": "The loaded NVIDIA driver differs from the installed one",

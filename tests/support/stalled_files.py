@@ -1,8 +1,9 @@
 """A file system in user space with one file in it, to be stopped: what stands for a network's whose server is gone.
 
-    python3 stalled_files.py /mnt/data [SECONDS]
+    python3 stalled_files.py /mnt/data [SECONDS | never]
 
-SECONDS is the time that a read takes (default 0).
+SECONDS is the time that a read takes (default 0). With "never", the size of the file system (statfs) is never answered,
+and a process that asks for it cannot be killed.
 
 Mounts (root), serves until it is killed. It is stopped with SIGSTOP, and then whoever reads ``/mnt/data/batch`` waits
 in the kernel for an answer, as with sshfs, JuiceFS or GlusterFS. The kernel's protocol: linux/fuse.h, version 7.31. It
@@ -17,12 +18,13 @@ import struct
 import sys
 import time
 
-LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE, FLUSH, INIT, OPENDIR, RELEASEDIR = (
+LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, FLUSH, INIT, OPENDIR, RELEASEDIR = (
     1,
     2,
     3,
     14,
     15,
+    17,
     18,
     25,
     26,
@@ -78,7 +80,7 @@ def main():
         except OSError:  # unmounted
             return
         _, opcode, unique, node, *_ = HEADER.unpack_from(asked)
-        if opcode == FORGET:
+        if opcode == FORGET or (opcode == STATFS and sys.argv[2:] == ["never"]):
             continue
         if opcode == READ and len(sys.argv) > 2:
             time.sleep(float(sys.argv[2]))

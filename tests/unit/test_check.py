@@ -109,7 +109,6 @@ def test_healthy_gpus_give_nothing(node: Path) -> None:
 
 
 GPU_FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "a GPU that is missing": ("HC-101", lambda node: plan(node, ranks=2)),
     "a GPU that fell off the bus": ("HC-102", lambda node: gpu(node, 2, config=b"\xff" * 64)),
     "another driver is installed": ("HC-104", lambda node: put(node, MODULE="535.183.01")),
     "fewer lanes": ("HC-105", lambda node: gpu(node, 2, current_link_width="8")),
@@ -123,6 +122,37 @@ def test_a_fault_of_a_gpu(name: str, node: Path) -> None:
     put(node, MODULE="550.54.15", **{"libnvidia-ml.so.550.54.15": ""})
     fault(node)
     assert codes(check_node.check_gpus()) == [code]
+
+
+def earlier_gpus(node: Path, gpus: object) -> None:
+    """Write a manifest of a run that saw these GPUs."""
+    put(node, MANIFEST=json.dumps({"gpus": gpus, "state": {}}))
+
+
+def test_a_gpu_that_has_gone_since_the_last_run(node: Path) -> None:
+    plan(node, ranks=2)
+    gpu(node, 1)
+    earlier_gpus(node, ["0000:01:00.0", "0000:02:00.0"])
+    (found,) = check_node.check_gpus()
+    assert found.code == "HC-101"
+    assert found.text == "1 of 2 GPUs are on the PCI bus, without 0000:02:00.0"
+    plan(node, ranks=1)  # the job needs no other
+    assert codes(check_node.check_gpus()) == []
+
+
+def test_the_last_gpu_has_gone_with_its_driver(node: Path) -> None:
+    plan(node, ranks=1)
+    earlier_gpus(node, ["0000:01:00.0"])
+    assert codes(check_node.check_gpus()) == ["HC-101"]
+
+
+@pytest.mark.parametrize("gpus", [["0000:01:00.0"], ["0000:09:00.0"], [], None, 7, [7, {}]])
+def test_more_ranks_than_gpus_are_no_fault(gpus: object, node: Path) -> None:
+    """MIG, several ranks on one GPU, ranks on CPUs, or a bus that the firmware has numbered again."""
+    plan(node, ranks=8)
+    gpu(node, 1)
+    earlier_gpus(node, gpus)
+    assert codes(check_node.check_gpus()) == []
 
 
 def test_a_slot_with_fewer_lanes_than_the_gpu_is_no_fault(node: Path) -> None:

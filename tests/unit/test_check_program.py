@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fullmesh_check
+import fullmesh_check_node as check_node
 import fullmesh_hang_calls as hang_calls
 import pytest
 from fullmesh_check_node import HealthFinding
@@ -133,6 +134,89 @@ def test_a_mount_that_hangs_is_named(tmp_path: Path) -> None:
     (name,) = (one for one in document["checks"] if one.startswith(f"mount {tmp_path} (fuse"))
     assert document["checks"][name]["findings"][0]["code"] == "HC-143", document
     assert done.returncode == 1
+
+
+@pytest.fixture
+def stuck_mount(tmp_path: Path) -> Iterator[Path]:
+    """A mount (FUSE) whose server has read a request and never answers: not even SIGKILL ends a process there."""
+    if not os.path.exists("/dev/fuse"):
+        pytest.skip("no /dev/fuse")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    server = subprocess.Popen([sys.executable, str(FUSE), str(folder), "never"])
+    while f"{folder} " not in Path("/proc/mounts").read_text():
+        assert server.poll() is None
+        time.sleep(0.05)
+    yield folder
+    server.kill()
+    server.wait()
+    subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+def count_stuck(name: str) -> int:
+    mark = fullmesh_check.mark_check(name)
+    return sum(f"({mark}) D" in path.read_text() for path in Path("/proc").glob("[0-9]*/stat"))
+
+
+@as_root
+def test_a_check_that_cannot_be_killed_does_not_hold_up_the_caller(stuck_mount: Path) -> None:
+    """Slurm, ssh and a pipe wait until every process has closed the output. A second run starts no second process."""
+    name = f"mount {stuck_mount} (fuse.stalled, stalled)"
+    script = f"""
+import os, sys; sys.path.insert(0, {str(PROGRAMS)!r})
+import fullmesh_check as check
+check.STUCK_SECONDS = 0
+check.list_checks = lambda *_: {{{name!r}: lambda: os.statvfs({str(stuck_mount)!r})}}
+print(check.run_levels(["node"], seconds=1.0)["text"], flush=True)
+os._exit(0)
+"""
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=20
+        )
+        assert f"[HC-143] {name} does not answer for" in done.stdout
+        assert count_stuck(name) == 1
+
+
+def test_a_check_keeps_no_file_of_its_caller(tmp_path: Path) -> None:
+    """A lock, for example, which a check that hangs would hold."""
+    held = os.open(tmp_path, os.O_RDONLY)
+    os.set_inheritable(held, True)
+
+    def list_own_files() -> Iterator[HealthFinding]:
+        links = [f"/proc/self/fd/{one}" for one in os.listdir("/proc/self/fd")]
+        files = sorted({os.readlink(one) for one in links if os.path.lexists(one)})
+        yield HealthFinding("HC-102", " ".join(files), "")
+
+    results = fullmesh_check.run_checks({"files": list_own_files}, time.monotonic() + BUSY)
+    os.close(held)
+    null, pipe = results["files"]["findings"][0]["text"].split()
+    assert null == "/dev/null"
+    assert pipe.startswith("pipe:")
+
+
+def test_a_check_without_standard_files_has_its_result() -> None:
+    script = f"import os, sys, time; sys.path.insert(0, {str(PROGRAMS)!r}); import fullmesh_check as check\n"
+    script += "kept = os.dup(1); os.closerange(0, 3)\n"
+    script += "results = check.run_checks({'one': lambda: ()}, time.monotonic() + 10)\n"
+    script += "os.write(kept, results['one']['state'].encode())"
+    done = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, check=True, timeout=30
+    )
+    assert done.stdout == b"ok"
+
+
+@pytest.mark.parametrize("seconds", [0.6, 1.5])
+def test_a_program_gets_the_time_of_its_check(seconds: float) -> None:
+    def ask() -> Iterator[HealthFinding]:
+        check_node.run_tool("sleep", "60")
+        yield from ()
+
+    begun = time.monotonic()
+    results = fullmesh_check.run_checks({"slow": ask}, begun + seconds)
+    said = results["slow"]["why"]
+    assert said.startswith("sleep gave no answer in ")
+    assert seconds / 2 < float(said.split()[5]) <= seconds - check_node.COMMAND_RESERVE + 0.05
 
 
 def test_a_program_that_the_kernel_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:

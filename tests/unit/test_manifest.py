@@ -249,6 +249,15 @@ def test_the_module_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert '"changed": true' in gone
 
 
+def test_the_manifest_keeps_the_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = [
+        {"vendor": vendor, "bus": bus} for vendor, bus in (("amd", "0:1"), ("nvidia", "0:2"))
+    ]
+    monkeypatch.setattr(node_manifest.accelerators, "list_accelerators", lambda: devices)
+    keep_by_module(tmp_path, monkeypatch, owned={})
+    assert json.loads((tmp_path / "state/manifest.json").read_text())["gpus"] == ["0:2"]
+
+
 def test_notes_persist_for_runs_that_skip_the_roles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

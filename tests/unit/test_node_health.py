@@ -462,7 +462,7 @@ def test_a_silent_controller_does_not_hold_up_the_prolog(
 ) -> None:
     for name in ("sinfo", "scontrol"):
         (slurm.home / name).write_text("#!/bin/sh\nsleep 60\n")
-    monkeypatch.setattr(check_node, "COMMAND_SECONDS", 0.2)
+    monkeypatch.setattr(health, "SLURM_SECONDS", 0.2)
     assert run_script("slurm-prolog", verdict(("HC-161", ("n1",))), monkeypatch) == 1
     assert not os.path.exists(health.DRAINED) or health.resume_node("n2") is False
 
