@@ -1,7 +1,8 @@
-"""A model under Hugging Face's Accelerate: on GPUs over NCCL, on processors over Gloo.
+"""A model with Hugging Face's Accelerate: on GPUs over NCCL, on CPUs over Gloo.
 
-On every node: ``/opt/fullmesh/bin/fullmesh-accelerate accelerate_train.py [EPOCHS]``. Ranks, addresses and interfaces
-come from the launcher and from /etc/fullmesh/env; nothing here knows the cluster. The model learns to add.
+Run on every node: ``/opt/fullmesh/bin/fullmesh-accelerate accelerate_train.py [EPOCHS]``. Ranks, addresses and
+interfaces
+come from the launcher and from /etc/fullmesh/env. The script has no settings of the cluster. The model learns to add.
 """
 
 from __future__ import annotations
@@ -38,5 +39,5 @@ if accelerator.is_main_process:
     )
     sys.stdout.flush()
 accelerator.wait_for_everyone()
-# The model keeps Gloo's threads alive, and at the interpreter's end they may abort it (LG-320).
+# The model keeps Gloo's threads alive, and when the interpreter exits they may abort it (LG-320).
 os._exit(0)

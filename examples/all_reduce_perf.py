@@ -1,7 +1,7 @@
-"""The bandwidth of collectives over all ranks by message size, as nccl-tests shows it, on GPUs and on processors.
+"""Measure the bandwidth of collectives over all ranks by message size, like nccl-tests, on GPUs and on CPUs.
 
-On every node: ``/opt/fullmesh/bin/fullmesh-torchrun all_reduce_perf.py [COLLECTIVE] [-b 1M] [-e 64M] [-f 4] [-n 20]
-[-w 5]``; the letters are nccl-tests'. Any other launcher takes it too. Nothing has to be built: NCCL is torch's own.
+Run on every node: ``/opt/fullmesh/bin/fullmesh-torchrun all_reduce_perf.py [COLLECTIVE] [-b 1M] [-e 64M] [-f 4] [-n 20]
+[-w 5]``. The options are those of nccl-tests. You can use any other launcher. Nothing has to be built: torch has NCCL.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-PATTERN = 16  # of the values, which are small whole numbers: sums of them are exact
+PATTERN = 16  # of the values, which are small whole numbers, so their sums are exact
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 class Buffers(NamedTuple):
-    """What a collective reads and writes; all_reduce does both in one place."""
+    """The input and output of a collective. all_reduce uses one tensor for both."""
 
     put: torch.Tensor
     got: torch.Tensor
 
 
-# What is on the wire beside what is asked for, for n ranks (nccl-tests, doc/PERFORMANCE.md): twice where every value
-# goes round to be added up and again to be handed out.
+# How often each byte is on the wire, for n ranks (nccl-tests, doc/PERFORMANCE.md): twice if every value travels once to
+# be summed, and once more as the result.
 ROUNDS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1}
-# torch 2.13 has these two under new names
+# torch 2.13 has new names for these two
 all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 CALLS: dict[str, Callable[[Buffers], object]] = {
@@ -44,7 +44,7 @@ CALLS: dict[str, Callable[[Buffers], object]] = {
 
 
 def begin() -> torch.device:
-    """Join the other ranks; the device of this one."""
+    """Join the other ranks; return the device of this one."""
     local = int(os.environ["LOCAL_RANK"])
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", local) if gpu else torch.device("cpu")
@@ -56,13 +56,13 @@ def begin() -> torch.device:
 
 
 def bus_share(name: str) -> float:
-    """Bus bandwidth for each unit of algorithm bandwidth: it does not grow with the number of ranks."""
+    """Return the ratio of bus to algorithm bandwidth. Bus bandwidth does not grow with the number of ranks."""
     world = dist.get_world_size()
     return ROUNDS[name] * (world - 1) / world
 
 
 def buffers(name: str, count: int, device: torch.device) -> Buffers:
-    """Memory for *count* values in all, and what this rank gives: a pattern, and its own number on top."""
+    """Allocate *count* values, and fill this rank's part with a pattern plus its own number."""
     world, rank = dist.get_world_size(), dist.get_rank()
     put = count // world if name == "all_gather" else count
     got = count // world if name == "reduce_scatter" else count
@@ -71,7 +71,7 @@ def buffers(name: str, count: int, device: torch.device) -> Buffers:
 
 
 def expected(name: str, count: int, device: torch.device) -> torch.Tensor:
-    """What this rank must have got."""
+    """Return the values that this rank must have received."""
     world, rank = dist.get_world_size(), dist.get_rank()
     part = count // world
     base = torch.arange(count, device=device).remainder(PATTERN)
@@ -87,18 +87,18 @@ def expected(name: str, count: int, device: torch.device) -> torch.Tensor:
 
 
 def all_ranks(value: float, how: dist.ReduceOp.RedOpType, device: torch.device) -> float:
-    """The sum or the largest of a number over all ranks."""
+    """Return the sum or the maximum of a number over all ranks."""
     held = torch.tensor([value], dtype=torch.float64, device=device)
     dist.all_reduce(held, op=how)
     return float(held)
 
 
 def seconds(name: str, at: Buffers, asked: argparse.Namespace, device: torch.device) -> float:
-    """One call on average, on the slowest rank."""
+    """Return the average seconds of a call on the slowest rank."""
 
     def run(times: int) -> float:
         if device.type == "cuda":
-            torch.cuda.synchronize()  # a call returns before its work is done
+            torch.cuda.synchronize()  # a call returns before the work on the GPU ends
         dist.barrier()
         begun = time.perf_counter()
         for _ in range(times):
@@ -112,7 +112,7 @@ def seconds(name: str, at: Buffers, asked: argparse.Namespace, device: torch.dev
 
 
 def sweep(asked: argparse.Namespace, device: torch.device) -> Iterator[tuple[int, float, int]]:
-    """Size in bytes, seconds, and how many values were wrong on all ranks together."""
+    """Yield size in bytes, seconds, and the number of wrong values on all ranks together."""
     world, size = dist.get_world_size(), max(4, asked.smallest)
     while size <= asked.largest:
         count = max(1, size // 4 // world) * world
@@ -126,13 +126,13 @@ def sweep(asked: argparse.Namespace, device: torch.device) -> Iterator[tuple[int
 
 
 def bytes_of(text: str) -> int:
-    """``64M`` as bytes."""
+    """Return ``64M`` as bytes."""
     unit = UNITS.get(text[-1:].upper(), 1)
     return int(text[:-1] if unit > 1 else text) * unit
 
 
 def arguments() -> argparse.Namespace:
-    """What nccl-tests calls them."""
+    """Parse the options, which have the names of nccl-tests."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("collective", nargs="?", choices=sorted(CALLS), default="all_reduce")
     parser.add_argument("-b", dest="smallest", type=bytes_of, default="1M")
@@ -144,14 +144,14 @@ def arguments() -> argparse.Namespace:
 
 
 def say(text: str) -> None:
-    """Show a line, on rank 0."""
+    """Print a line, on rank 0."""
     if dist.get_rank() == 0:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
 
 def main() -> int:
-    """Show a line a size; how many values were wrong."""
+    """Print a line per size; return the number of wrong values."""
     asked = arguments()
     device = begin()
     say(f"{'bytes':>12} {'time us':>11} {'algbw GB/s':>11} {'busbw GB/s':>11} {'wrong':>6}")
@@ -169,9 +169,9 @@ def main() -> int:
 
 
 def leave(code: int) -> None:
-    """As in ddp.py: Gloo's threads may abort a rank in Python's own clean-up."""
+    """Exit as in ddp.py: Gloo's threads may abort a rank in Python's own cleanup."""
     dist.destroy_process_group()
-    atexit._run_exitfuncs()  # what loggers and profilers have registered
+    atexit._run_exitfuncs()  # run the exit handlers of loggers and profilers
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,7 +1,8 @@
-"""DDP with a DistributedSampler and mixed precision: on GPUs over NCCL, on processors over Gloo.
+"""DDP with a DistributedSampler and mixed precision: on GPUs over NCCL, on CPUs over Gloo.
 
-On every node: ``/opt/fullmesh/bin/fullmesh-torchrun ddp.py [EPOCHS]``. Ranks, addresses and interfaces come from the
-launcher and from /etc/fullmesh/env; nothing here knows the cluster. The model learns to add.
+Run on every node: ``/opt/fullmesh/bin/fullmesh-torchrun ddp.py [EPOCHS]``. Ranks, addresses and interfaces come from
+the
+launcher and from /etc/fullmesh/env. The script has no settings of the cluster. The model learns to add.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SAMPLES = 4096
 
 
 def begin() -> torch.device:
-    """Join the other ranks; the device of this one."""
+    """Join the other ranks; return the device of this one."""
     local = int(os.environ["LOCAL_RANK"])
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", local) if gpu else torch.device("cpu")
@@ -33,17 +34,17 @@ def begin() -> torch.device:
 
 
 def samples() -> TensorDataset:
-    """Eight numbers and their sum; the same on every rank, whose sampler takes its part."""
+    """Return sets of eight numbers and their sum. All ranks have the same, and the sampler selects each rank's part."""
     numbers = torch.rand(SAMPLES, 8, generator=torch.Generator().manual_seed(1))
     return TensorDataset(numbers, numbers.sum(1, keepdim=True))
 
 
 def train(device: torch.device, epochs: int) -> float:
-    """Train; the last epoch's loss, averaged over all ranks."""
+    """Train; return the last epoch's loss, averaged over all ranks."""
     torch.manual_seed(2)
     net = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
     model = DistributedDataParallel(net.to(device))
-    # a set that all ranks can share evenly: DistributedSampler repeats samples otherwise
+    # all ranks get the same number of samples: otherwise DistributedSampler repeats some
     sampler: DistributedSampler[Any] = DistributedSampler(samples(), shuffle=True)
     loader = DataLoader(samples(), batch_size=64, sampler=sampler)
     descent = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -51,7 +52,7 @@ def train(device: torch.device, epochs: int) -> float:
     scaler = torch.amp.GradScaler(device.type, enabled=low is torch.float16)
     total = torch.zeros(2, device=device)
     for epoch in range(epochs):
-        sampler.set_epoch(epoch)  # or every epoch has the same order
+        sampler.set_epoch(epoch)  # otherwise every epoch has the same order
         total.zero_()
         for numbers, wanted in loader:
             with torch.autocast(device.type, dtype=low):
@@ -67,7 +68,7 @@ def train(device: torch.device, epochs: int) -> float:
 
 
 def main() -> None:
-    """Train and say how it went."""
+    """Train and print the result."""
     device = begin()
     loss = train(device, int(sys.argv[1]) if len(sys.argv) > 1 else 5)
     if dist.get_rank() == 0:
@@ -75,15 +76,18 @@ def main() -> None:
 
 
 def leave() -> None:
-    """End this rank in good order, but without the interpreter's own clean-up.
+    """End this rank properly, but without the interpreter's own cleanup.
 
-    As long as something holds the model, Gloo's threads live on, whatever destroy_process_group says. One that gives a
-    tensor back while Python shuts down aborts its process (``terminate called without an active exception``: rare here,
-    but 5 of 8 jobs that end right after a collective, pytorch/pytorch#190489), and torchrun on all other nodes waits
-    five minutes.
+    While an object holds the model, Gloo's threads continue, even after destroy_process_group. If one of them releases
+    a
+    tensor while Python shuts down, its process aborts (``terminate called without an active exception``). This is rare
+    here,
+    but happened in 5 of 8 jobs that end right after a collective (pytorch/pytorch#190489). torchrun on all other nodes
+    then
+    waits 5 min.
     """
     dist.destroy_process_group()
-    atexit._run_exitfuncs()  # what loggers and profilers have registered
+    atexit._run_exitfuncs()  # run the exit handlers of loggers and profilers
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

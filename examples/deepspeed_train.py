@@ -1,8 +1,10 @@
-"""A model under DeepSpeed with ZeRO's first stage: on GPUs over NCCL, on processors over Gloo.
+"""A model with DeepSpeed and ZeRO stage 1: on GPUs over NCCL, on CPUs over Gloo.
 
-On every node ``/opt/fullmesh/bin/fullmesh-torchrun deepspeed_train.py [STEPS]``, or DeepSpeed's own command with the
-plan's hostfile (docs/launchers.md). The model learns to add, and must come out as in one process alone: each rank
-trains a copy on the whole batch, where DeepSpeed gives it its share.
+Run on every node: ``/opt/fullmesh/bin/fullmesh-torchrun deepspeed_train.py [STEPS]``, or use DeepSpeed's own command
+with
+the plan's hostfile (docs/launchers.md). The model learns to add. Its weights must equal those of one process alone:
+each
+rank also trains a copy on the whole batch, while DeepSpeed trains on the rank's part.
 """
 
 from __future__ import annotations
@@ -13,16 +15,16 @@ import sys
 import deepspeed
 import torch
 
-# For processors DeepSpeed has an operator that exchanges within a node. It is compiled at the first start, all ranks of
-# a node waiting at one lock, which a start that was killed leaves behind (HG-113); over several nodes nothing uses it
-# (csrc/cpu/comm/shm_interface.cpp: only where all ranks are local).
+# On CPUs, DeepSpeed has an operator for exchanges within a node. It is compiled at the first start, and all ranks of a
+# node wait for one lock, which a killed start leaves behind (HG-113). Over several nodes it is not used
+# (csrc/cpu/comm/shm_interface.cpp: only if all ranks are local).
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 BATCH, TOLERANCE = 128, 1e-4
 
 
 def model() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
-    """The same one wherever it is made."""
+    """Make the model and its optimizer, equal on all ranks."""
     torch.manual_seed(1)
     net = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
     return net, torch.optim.AdamW(net.parameters(), lr=1e-2)
@@ -34,7 +36,7 @@ net, descent = model()
 settings = {
     "train_batch_size": BATCH,
     "gradient_accumulation_steps": 1,
-    "gradient_clipping": 0.0,  # it clips to 1 unless told
+    "gradient_clipping": 0.0,  # the default is to clip to 1
     "zero_optimization": {"stage": 1},
 }
 engine, *_ = deepspeed.initialize(model=net, optimizer=descent, config=settings)
@@ -63,5 +65,5 @@ if rank == 0:
     sys.stdout.write(f"deepspeed: {world} ranks on {kind}, weights as alone, loss {loss:.5f}\n")
     sys.stdout.flush()
 deepspeed.comm.barrier()
-# The model keeps Gloo's threads alive, and at the interpreter's end they may abort it (LG-320).
+# The model keeps Gloo's threads alive, and when the interpreter exits they may abort it (LG-320).
 os._exit(0)

@@ -1,7 +1,8 @@
-"""FSDP, full shard: every rank holds its part of each layer; on GPUs over NCCL, on processors over Gloo.
+"""FSDP, full shard: every rank holds its part of each layer; on GPUs over NCCL, on CPUs over Gloo.
 
-On every node: ``/opt/fullmesh/bin/fullmesh-torchrun fsdp.py [STEPS] [CHECKPOINT]``. CHECKPOINT is written by rank 0:
-the whole parameters, readable without FSDP.
+Run on every node: ``/opt/fullmesh/bin/fullmesh-torchrun fsdp.py [STEPS] [CHECKPOINT]``. Rank 0 writes CHECKPOINT with
+all
+parameters, which you can read without FSDP.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ WIDTH = 64
 
 
 def begin() -> torch.device:
-    """Join the other ranks; the device of this one."""
+    """Join the other ranks; return the device of this one."""
     local = int(os.environ["LOCAL_RANK"])
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", local) if gpu else torch.device("cpu")
@@ -33,7 +34,7 @@ def begin() -> torch.device:
 
 
 def sharded(device: torch.device) -> torch.nn.Module:
-    """A model in parts; the same seed everywhere, because FSDP does not copy rank 0's parameters as DDP does."""
+    """Make a sharded model, with the same seed on all ranks. Unlike DDP, FSDP does not copy rank 0's parameters."""
     torch.manual_seed(3)
     layers = [torch.nn.Linear(WIDTH, WIDTH) for _ in range(4)]
     net = torch.nn.Sequential(*(part for layer in layers for part in (layer, torch.nn.ReLU())))
@@ -47,9 +48,9 @@ def sharded(device: torch.device) -> torch.nn.Module:
 
 
 def train(net: torch.nn.Module, device: torch.device, steps: int) -> tuple[float, float]:
-    """Learn to give back what comes in; first and last loss, averaged over all ranks."""
+    """Learn to reproduce the input; return first and last loss, averaged over all ranks."""
     descent = torch.optim.AdamW(net.parameters(), lr=3e-3)
-    own = torch.Generator().manual_seed(100 + dist.get_rank())  # every rank its own data
+    own = torch.Generator().manual_seed(100 + dist.get_rank())  # each rank has its own data
     losses = []
     for _ in range(steps):
         numbers = torch.rand(128, WIDTH, generator=own).to(device)
@@ -64,7 +65,7 @@ def train(net: torch.nn.Module, device: torch.device, steps: int) -> tuple[float
 
 
 def save(net: torch.nn.Module, path: str) -> None:
-    """Gather the whole parameters on rank 0 and write them; every rank takes part."""
+    """Gather all parameters on rank 0 and write them. Every rank must call this."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     whole = get_model_state_dict(net, options=options)
     if dist.get_rank() == 0:
@@ -72,7 +73,7 @@ def save(net: torch.nn.Module, path: str) -> None:
 
 
 def main() -> None:
-    """Train, save, and say how it went."""
+    """Train, save, and print the result."""
     device = begin()
     net = sharded(device)
     first, last = train(net, device, int(sys.argv[1]) if len(sys.argv) > 1 else 50)
@@ -84,9 +85,9 @@ def main() -> None:
 
 
 def leave() -> None:
-    """As in ddp.py: Gloo's threads, which the model keeps, may abort a rank in Python's own clean-up."""
+    """Exit as in ddp.py: Gloo's threads, which the model keeps, may abort a rank in Python's own cleanup."""
     dist.destroy_process_group()
-    atexit._run_exitfuncs()  # what loggers and profilers have registered
+    atexit._run_exitfuncs()  # run the exit handlers of loggers and profilers
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -1,6 +1,6 @@
-"""A sum over the devices of all nodes with JAX: ``fullmesh-jax jax_psum.py`` on every node.
+"""Sum over the devices of all nodes with JAX: run ``fullmesh-jax jax_psum.py`` on every node.
 
-``fullmesh-jax`` says where the coordinator is and which process this is; JAX itself reads the first only.
+``fullmesh-jax`` sets the coordinator's address and the number of this process. JAX itself reads only the first.
 """
 
 from __future__ import annotations
@@ -22,5 +22,5 @@ wanted = sum(here * (rank + 1) for rank in range(jax.process_count()))
 if not bool((total == wanted).all()):
     raise SystemExit(f"psum gave {total[0, 0]}, expected {wanted}")
 place = f"process {jax.process_index()} of {jax.process_count()} on {socket.gethostname()}"
-print(f"jax: {place}, {everywhere} devices, the sum is as expected")  # noqa: T201 (what it is run for)
+print(f"jax: {place}, {everywhere} devices, the sum is as expected")  # noqa: T201 (the output of the example)
 jax.distributed.shutdown()

@@ -1,10 +1,10 @@
-"""PyTorch Lightning over several nodes with FSDP (full shard), on GPUs over NCCL and on processors over Gloo.
+"""PyTorch Lightning over several nodes with FSDP (full shard), on GPUs over NCCL and on CPUs over Gloo.
 
-On every node: ``/opt/fullmesh/bin/fullmesh-torchrun lightning_fsdp.py [EPOCHS]``, with lightning in the environment
-(a lock of your own: role torch_runtime). Ranks and sizes come from the launcher through FullmeshEnvironment, which
-refuses a Trainer whose devices and num_nodes do not fit (NCCL would say ``Invalid rank requested : 7/4``).
+Run on every node: ``/opt/fullmesh/bin/fullmesh-torchrun lightning_fsdp.py [EPOCHS]``, with lightning in the environment
+(in your own lock: role torch_runtime). Ranks and sizes come from the launcher through FullmeshEnvironment. It rejects a
+Trainer whose devices and num_nodes do not match (NCCL would report ``Invalid rank requested : 7/4``).
 
-ModelParallelStrategy with fully_shard is FSDP2; Lightning's FSDPStrategy is FSDP1 and refuses processors.
+ModelParallelStrategy with fully_shard is FSDP2. Lightning's FSDPStrategy is FSDP1 and rejects CPUs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 try:
     import lightning.pytorch as pl
     from lightning.pytorch.strategies import ModelParallelStrategy
-except ImportError:  # the same under its older name
+except ImportError:  # the same class under its older name
     import pytorch_lightning as pl
     from pytorch_lightning.strategies import ModelParallelStrategy
 
@@ -40,30 +40,30 @@ class Adder(pl.LightningModule):
         )
 
     def configure_model(self) -> None:
-        """Every layer by itself, so that no rank ever holds more than one of them whole."""
+        """Shard every layer separately, so that a rank never holds more than one whole layer."""
         for layer in (self.net[0], self.net[2], self.net):
             fully_shard(layer, mesh=self.device_mesh["data_parallel"])
 
     def training_step(self, batch: Any, _: int) -> Any:
-        """One batch; sync_dist averages the shown loss over all ranks."""
+        """Train on one batch; sync_dist averages the shown loss over all ranks."""
         numbers, wanted = batch
         loss = torch.nn.functional.mse_loss(self.net(numbers), wanted)
         self.log("loss", loss, on_epoch=True, sync_dist=True)
         return loss
 
     def configure_optimizers(self) -> Any:
-        """As in ddp.py."""
+        """Use the optimizer of ddp.py."""
         return torch.optim.AdamW(self.parameters(), lr=1e-2)
 
 
 def loader() -> Any:
-    """Lightning puts a DistributedSampler in by itself."""
+    """Load the samples. Lightning adds a DistributedSampler by itself."""
     numbers = torch.rand(4096, 8, generator=torch.Generator().manual_seed(1))
     return DataLoader(TensorDataset(numbers, numbers.sum(1, keepdim=True)), batch_size=64)
 
 
 def main() -> None:
-    """Train and say how it went."""
+    """Train and print the result."""
     world, local = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
     pl.seed_everything(2)
     trainer = pl.Trainer(
@@ -89,9 +89,9 @@ def main() -> None:
 
 
 def leave() -> None:
-    """As in ddp.py: Gloo's threads, which the model keeps, may abort a rank in Python's own clean-up."""
+    """Exit as in ddp.py: Gloo's threads, which the model keeps, may abort a rank in Python's own cleanup."""
     dist.destroy_process_group()
-    atexit._run_exitfuncs()  # what loggers and profilers have registered
+    atexit._run_exitfuncs()  # run the exit handlers of loggers and profilers
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -1,10 +1,12 @@
-"""Lightning's FSDPStrategy: auto-wrap, activation checkpointing, CPU offload and a timeout, on GPUs and on processors.
+"""Lightning's FSDPStrategy: auto-wrap, activation checkpointing, CPU offload and a timeout, on GPUs and on CPUs.
 
-On every node: ``/opt/fullmesh/bin/fullmesh-torchrun lightning_fsdp_strategy.py [EPOCHS] [offload]``, with lightning in
-the environment (a lock of your own: role torch_runtime). ``offload`` keeps parameters, gradients and the optimizer of
-GPUs in the host's memory; on processors they are there anyway.
+Run on every node: ``/opt/fullmesh/bin/fullmesh-torchrun lightning_fsdp_strategy.py [EPOCHS] [offload]``, with lightning
+in
+the environment (in your own lock: role torch_runtime). ``offload`` keeps parameters, gradients and the optimizer of
+GPUs
+in the host's memory. On CPUs they are there anyway.
 
-FSDPStrategy is FSDP1, which PyTorch keeps and no longer extends; lightning_fsdp.py has FSDP2.
+FSDPStrategy is FSDP1, which PyTorch maintains but no longer extends. lightning_fsdp.py has FSDP2.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from torch.utils.data import DataLoader, TensorDataset
 try:
     import lightning.pytorch as pl
     from lightning.pytorch.strategies import FSDPStrategy
-except ImportError:  # the same under its older name
+except ImportError:  # the same class under its older name
     import pytorch_lightning as pl
     from pytorch_lightning.strategies import FSDPStrategy
 
@@ -37,7 +39,7 @@ WIDTH = 64
 
 
 class Block(torch.nn.Module):
-    """What is wrapped and recomputed as a whole: a layer of a transformer, in real models."""
+    """The unit that is wrapped and recomputed, like a layer of a transformer in real models."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +48,7 @@ class Block(torch.nn.Module):
         )
 
     def forward(self, numbers: torch.Tensor) -> torch.Tensor:
-        """A residual step."""
+        """Add a layer to its input."""
         out: torch.Tensor = numbers + self.net(numbers)
         return out
 
@@ -62,26 +64,27 @@ class Adder(pl.LightningModule):
         )
 
     def training_step(self, batch: Any, _: int) -> Any:
-        """One batch; sync_dist averages the shown loss over all ranks."""
+        """Train on one batch; sync_dist averages the shown loss over all ranks."""
         numbers, wanted = batch
         loss = torch.nn.functional.mse_loss(self.net(numbers), wanted)
         self.log("loss", loss, on_epoch=True, sync_dist=True)
         return loss
 
     def configure_optimizers(self) -> Any:
-        """As in ddp.py; by now the parameters are this rank's shares."""
+        """Use the optimizer of ddp.py. The parameters are already this rank's shards."""
         return torch.optim.AdamW(self.parameters(), lr=3e-3)
 
 
-class OnProcessors(FSDPStrategy):
-    """FSDPStrategy where there is no GPU.
+class CpuFsdpStrategy(FSDPStrategy):
+    """FSDPStrategy without a GPU.
 
-    Lightning 2.6 refuses it there by its exact type (accelerator_connector.py), and it names FSDP a device by number,
-    which processors have none of: torch 2.13 then looks for a GPU. Named in words FSDP1 runs there, over Gloo.
+    Lightning 2.6 rejects FSDPStrategy itself there (accelerator_connector.py). It also passes FSDP the number of a
+    device.
+    CPUs have no number, so torch 2.13 would search a GPU. With a named device, FSDP1 runs on CPUs over Gloo.
     """
 
     def _setup_model(self, model: torch.nn.Module) -> torch.nn.Module:
-        """What FSDPStrategy does, with the device named."""
+        """Do the same as FSDPStrategy, with a named device."""
         whole = FullyShardedDataParallel(
             model,
             device_id=torch.device("cpu"),
@@ -94,8 +97,8 @@ class OnProcessors(FSDPStrategy):
 
 
 def strategy(gpu: bool, offload: bool) -> FSDPStrategy:
-    """Every Block a unit of its own, recomputed in the backward pass instead of kept."""
-    kind = FSDPStrategy if gpu else OnProcessors
+    """Wrap every Block, and recompute it in the backward pass."""
+    kind = FSDPStrategy if gpu else CpuFsdpStrategy
     return kind(
         auto_wrap_policy={Block},
         activation_checkpointing_policy={Block},
@@ -106,13 +109,13 @@ def strategy(gpu: bool, offload: bool) -> FSDPStrategy:
 
 
 def loader() -> Any:
-    """Lightning puts a DistributedSampler in by itself."""
+    """Load the samples. Lightning adds a DistributedSampler by itself."""
     numbers = torch.rand(4096, 8, generator=torch.Generator().manual_seed(1))
     return DataLoader(TensorDataset(numbers, numbers.sum(1, keepdim=True)), batch_size=64)
 
 
 def main() -> None:
-    """Train and say how it went."""
+    """Train and print the result."""
     world, local = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
     gpu = torch.cuda.is_available()
     epochs = [word for word in sys.argv[1:] if word.isdigit()]
@@ -140,9 +143,9 @@ def main() -> None:
 
 
 def leave() -> None:
-    """As in ddp.py: Gloo's threads, which the model keeps, may abort a rank in Python's own clean-up."""
+    """Exit as in ddp.py: Gloo's threads, which the model keeps, may abort a rank in Python's own cleanup."""
     dist.destroy_process_group()
-    atexit._run_exitfuncs()  # what loggers and profilers have registered
+    atexit._run_exitfuncs()  # run the exit handlers of loggers and profilers
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -1,9 +1,9 @@
-"""A Gloo group whose ranks are actors of Ray, one on each node, on a cluster that ``fullmesh-ray start`` made.
+"""A Gloo group whose ranks are Ray actors, one on each node of a cluster that ``fullmesh-ray start`` made.
 
-    /opt/ray/bin/python ray_gloo.py        # on any of its nodes, Ray's own Python
+    /opt/ray/bin/python ray_gloo.py        # on any of its nodes, with Ray's own Python
 
-Ray starts the actors and carries what they return; torch's data goes its own way, over the interface and the ports that
-the cluster plan gives to jobs. Each rank checks what it got.
+Ray starts the actors and transports their return values. torch's data uses the interface and the ports that the cluster
+plan assigns to jobs. Each rank checks its data.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Rank:
     """One rank."""
 
     def address(self) -> str:
-        """Where the node lies in the cluster's network."""
+        """Return the node's address in the cluster's network."""
         return str(ray.util.get_node_ip_address())
 
     def join(self, rank: int, world: int, master: str) -> str:
-        """Make the group, sum a tensor over it, and say where that happened."""
+        """Join the group, sum a tensor over it, and return the host name."""
         store = dist.TCPStore(master, PORT, world, is_master=rank == 0)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
         data = torch.full((SIZE,), float(rank + 1))
@@ -49,12 +49,12 @@ def fill(size: int) -> torch.Tensor:
 
 
 def on(node: str) -> NodeAffinitySchedulingStrategy:
-    """This node and no other."""
+    """Require this node."""
     return NodeAffinitySchedulingStrategy(node_id=node, soft=False)
 
 
 def main() -> None:
-    """Run it."""
+    """Run the example."""
     ray.init(address="auto", log_to_driver=False)
     nodes = [one for one in ray.nodes() if one["Alive"]]
     ranks = [Rank.options(scheduling_strategy=on(one["NodeID"])).remote() for one in nodes]

@@ -1,6 +1,6 @@
-"""A name server that leads everybody outside: each foreign name is written down and answered with an outside address.
+"""A name server that logs each foreign name and answers it with an outside address.
 
-The machine's own name is unknown to it, as it is on a network without a name server of its own.
+It does not know the machine's own name, as on a network without its own name server.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LOG = Path("/run/fullmesh-test-names")
 
 
 def name_of(query: bytes) -> tuple[str, int]:
-    """The name that is asked for, and where its type begins."""
+    """Return the queried name, and the offset of its type."""
     labels, at = [], 12
     while query[at]:
         labels.append(query[at + 1 : at + 1 + query[at]].decode("ascii", "replace"))
@@ -23,7 +23,7 @@ def name_of(query: bytes) -> tuple[str, int]:
 
 
 def main() -> None:
-    """Answer for ever."""
+    """Answer queries until killed."""
     own = socket.gethostname().split(".")[0]
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("127.0.0.153", 53))

@@ -1,4 +1,4 @@
-"""A job as small as can be: every rank adds its number, the sum is checked, one JSON line is written."""
+"""A minimal job: every rank adds its number, the sum is checked, one JSON line is written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ mine = [
     restarts,
 ]
 every: list[list[str | int] | None] = [None] * world
-# with --kill the others are in here when one of them is gone
+# with --kill, the others are in this call when one of them ends
 dist.all_gather_object(every, mine)
 dist.destroy_process_group()
 ranks = [one for one in every if one]
@@ -48,7 +48,7 @@ result = {
     "extra": os.environ.get("MOLECULE_EXTRA", ""),
     "argument": sys.argv[2:],
 }
-# every rank of a node writes the same words
+# every rank of a node writes the same text
 path = Path(sys.argv[1]).with_suffix(f".{os.getpid()}")
 path.write_text(json.dumps(result) + "\n")
 path.replace(sys.argv[1])

@@ -1,4 +1,4 @@
-"""A job that would run for ever: it says that it runs, then sleeps."""
+"""A job that never ends: it reports that it runs, then sleeps."""
 
 from __future__ import annotations
 

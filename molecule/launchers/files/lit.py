@@ -1,4 +1,4 @@
-"""A Lightning job over the plan's ranks: who am I, which samples did I get? ``lit.py OUT DEVICES NODES``."""
+"""A Lightning job that reports its ranks and samples: ``lit.py OUT DEVICES NODES``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAMPLES = 16
 
 
 class Model(pl.LightningModule):
-    """One weight, and a note of every sample that came here."""
+    """One weight, and a list of every sample that this rank got."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,13 +27,13 @@ class Model(pl.LightningModule):
         self.seen: list[float] = []
 
     def training_step(self, batch: list[torch.Tensor], _index: int) -> torch.Tensor:
-        """Note the samples, return a loss."""
+        """Record the samples, return a loss."""
         self.seen += batch[0].flatten().tolist()
         loss: torch.Tensor = self.weight(batch[0]).pow(2).mean()
         return loss
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Plain SGD."""
+        """Use plain SGD."""
         return torch.optim.SGD(self.parameters(), lr=1e-4)
 
 
@@ -60,5 +60,5 @@ torch.distributed.all_gather_object(weight, model.weight.weight.item())
 if trainer.local_rank == 0:
     result = {"ranks": every, "equal": len(set(weight)) == 1}
     Path(sys.argv[1]).write_text(json.dumps(result) + "\n")
-# The model keeps Gloo's threads alive, and at the interpreter's end they may abort it (LG-320).
+# The model keeps Gloo's threads alive, and when the interpreter exits they may abort it (LG-320).
 os._exit(0)

@@ -1,6 +1,6 @@
-"""Run a job that was written for GPUs on processors: ``on_cpu.py JOB [ARGUMENT ...]``. The lab's only; no GPU is shown.
+"""Run a job for GPUs on CPUs: ``on_cpu.py JOB [ARGUMENT ...]``. Only for the lab; it does not simulate a GPU.
 
-The job's own file stays as it is. What it asks of CUDA is led to the processors, NCCL to Gloo.
+The job's own file does not change. Calls of CUDA use the CPU, and NCCL becomes Gloo.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ Call = Callable[..., Any]
 
 
 def without_device(move: Call) -> Call:
-    """``to()`` that stays where it is for a GPU's number."""
+    """Make a ``to()`` that ignores the number of a GPU."""
     return lambda value, *place, **more: (
         value if isinstance((*place, "")[0], int) else move(value, *place, **more)
     )
 
 
 def gloo_for_nccl(start: Call) -> Call:
-    """``init_process_group()`` with the backend that processors have."""
+    """Make an ``init_process_group()`` with the backend for CPUs."""
     return lambda backend=None, **more: start("gloo" if backend == "nccl" else backend, **more)
 
 
 def of_no_gpu(wrap: Call) -> Call:
-    """``DistributedDataParallel()`` of a model that lies on no GPU."""
+    """Make a ``DistributedDataParallel()`` for a model on the CPU."""
     return lambda model, device_ids=None, **more: wrap(model, **more)
 
 
 def to_processors(load: Call) -> Call:
-    """``torch.load()`` to where there is memory."""
+    """Make a ``torch.load()`` that loads to the CPU."""
     return lambda file, map_location=None, **more: load(file, map_location="cpu", **more)
 
 
@@ -49,5 +49,5 @@ sys.argv = sys.argv[1:]
 sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")
 sys.stdout.flush()
-# The model keeps Gloo's threads alive, and at the interpreter's end they may abort it (LG-320).
+# The model keeps Gloo's threads alive, and when the interpreter exits they may abort it (LG-320).
 os._exit(0)

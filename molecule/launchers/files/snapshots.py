@@ -1,7 +1,7 @@
-"""A job as PyTorch's DDP tutorial for several nodes writes it: made for GPUs, knows of no launcher, resumes by a file.
+"""A job like PyTorch's DDP tutorial for several nodes: for GPUs, independent of launchers, resumed from a file.
 
-``snapshots.py EPOCHS SAVE_EVERY``. It has the calls of the tutorial's multinode.py that need something of a launcher or
-a node: the five variables, a GPU by the number of the local rank, DDP on it, a snapshot in the folder it runs in.
+``snapshots.py EPOCHS SAVE_EVERY``. It has the calls of the tutorial's multinode.py that need a launcher or a node: the
+five variables, the GPU of the local rank, DDP on it, a snapshot in the working folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Print the 802.1Q tags of the frames on some cards, as a sorted list; 0 is a frame without a tag.
+"""Print the 802.1Q tags of the frames on some interfaces, as a sorted list; 0 is a frame without a tag.
 
-Run as ``tags.py SECONDS CARD...``. The kernel takes a tag off before anybody sees the frame and hands it over beside it
+Run as ``tags.py SECONDS INTERFACE...``. The kernel removes a tag from the frame and delivers it in auxiliary data
 (packet(7), PACKET_AUXDATA).
 """
 
@@ -19,16 +19,16 @@ TAGGED = 1 << 4  # TP_STATUS_VLAN_VALID
 LACP = 0x8809
 
 
-def listen(card: str) -> socket.socket:
-    """A socket that gets every frame of a card."""
+def listen(interface: str) -> socket.socket:
+    """Open a socket that receives every frame of an interface."""
     listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     listener.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-    listener.bind((card, 0))
+    listener.bind((interface, 0))
     return listener
 
 
 def tags_of(listener: socket.socket) -> set[int]:
-    """The tag of the next frame; none where it is LACP's own."""
+    """Return the tag of the next frame; no tag if the frame is LACP's."""
     frame, extra, _, _ = listener.recvmsg(2048, 256)
     if struct.unpack_from("!H", frame, 12)[0] == LACP:
         return set()
@@ -37,8 +37,8 @@ def tags_of(listener: socket.socket) -> set[int]:
 
 
 def main() -> None:
-    """Listen to all of them at the same time, print."""
-    listeners = [listen(card) for card in sys.argv[2:]]
+    """Listen on all interfaces at the same time, and print the tags."""
+    listeners = [listen(interface) for interface in sys.argv[2:]]
     tags: set[int] = set()
     end = time.monotonic() + float(sys.argv[1])
     while time.monotonic() < end:

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Packages with the names of the driver's and nothing of it, in a repository on this node: fake_debs.sh NAME...
+# Builds empty packages with the names of the driver's, in a repository on this node: fake_debs.sh NAME...
 set -eu
 mkdir -p /srv/fake-nvidia
 cd /srv/fake-nvidia
@@ -13,7 +13,7 @@ for name in "$@"; do
     nvidia-driver-*) unit=nvidia-persistenced ;;
     nvidia-fabricmanager-*) unit=nvidia-fabricmanager ;;
   esac
-  # as with Ubuntu's own, one branch pushes the other out
+  # as with Ubuntu's packages, the branches conflict with each other
   case $name in
     nvidia-driver-*) printf 'Provides: %s\nConflicts: %s\nReplaces: %s\n' fake-any-driver fake-any-driver fake-any-driver ;;
     linux-modules-*) printf 'Provides: %s\nConflicts: %s\nReplaces: %s\n' fake-any-modules fake-any-modules fake-any-modules ;;

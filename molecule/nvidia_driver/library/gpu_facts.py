@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A FAKE of the module gpu_facts, for this scenario alone: no lab node has a GPU. What it says stands in a file."""
+"""A FAKE of the module gpu_facts, only for this scenario: no lab node has a GPU. It returns the content of a file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ansible.module_utils.fullmesh.manifest import read_packages
 DOCUMENTATION = r"""
 ---
 module: gpu_facts
-short_description: A fake of gpu_facts that says what a file says
+short_description: A fake of gpu_facts that returns the content of a file
 description:
-  - Reads C(/var/lib/fullmesh-test-gpu.json) in place of the hardware. The packages are the node's real ones.
+  - Reads C(/var/lib/fullmesh-test-gpu.json) instead of the hardware. The packages are the node's real ones.
 options:
   packages:
-    description: Packages whose installed version is asked.
+    description: Packages whose installed version is returned.
     type: list
     elements: str
     default: []

@@ -7,7 +7,7 @@ import sys
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send back what comes."""
+    """Send received data back."""
     while data := await reader.read(1024):
         writer.write(data)
         await writer.drain()

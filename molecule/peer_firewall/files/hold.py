@@ -1,4 +1,4 @@
-"""Keep one connection to a peer over everything that happens; tell the time of every answer in a file."""
+"""Keep one connection to a peer open during all changes; write the time of every answer to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connect to each port and print what the kernel said: open, refused (nobody listens), blocked (a firewall)."""
+"""Connect to each port and print the kernel's result: open, refused (no listener), blocked (a firewall)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Print the kernel's whole rule set so that two of them can be compared: no counters, no handles, chains by name.
+"""Print the kernel's whole rule set in a form for comparisons: no counters, no handles, chains by name.
 
-Rules stay in their order; iptables-restore only makes the chains in another one. nft cannot say all that iptables'
-rules mean, so what iptables-save says of them comes after it.
+Rules keep their order, but iptables-restore creates chains in another order. nft cannot express all iptables rules, so
+the output of iptables-save follows.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 
-def told(*argv: str) -> list[str]:
-    """Return the lines that a command prints, none where there is no such command."""
+def read_lines(*argv: str) -> list[str]:
+    """Return the lines that a command prints, none if the command does not exist."""
     try:
         done = subprocess.run(  # noqa: S603 (two commands, named below)
             argv, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -23,7 +23,7 @@ def told(*argv: str) -> list[str]:
 
 blocks: dict[tuple[str, str], list[str]] = {}
 table, block = "", [""]
-for line in told("nft", "-s", "list", "ruleset"):
+for line in read_lines("nft", "-s", "list", "ruleset"):
     if line.startswith("table "):
         table = line
     elif line.startswith("\t") and line.endswith("{") and not line.startswith("\t\t"):
@@ -31,7 +31,7 @@ for line in told("nft", "-s", "list", "ruleset"):
     elif line.startswith("\t\t"):
         block.append(line.strip())
 for family in ("iptables", "ip6tables"):
-    for line in told(family + "-save"):
+    for line in read_lines(family + "-save"):
         if line.startswith("*"):
             table = family + " " + line[1:]
         if line.startswith("-A "):

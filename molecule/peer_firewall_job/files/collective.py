@@ -1,4 +1,4 @@
-"""Sum tensors over all nodes until told to stop; the number of the last round stands in a file."""
+"""Sum tensors over all nodes until a file requests the end; write the number of the last round to a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ size, rank = dist.get_world_size(), dist.get_rank()
 beat, stop = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1] + ".stop")
 rounds = 0
 while True:
-    # Everybody leaves in the same round: the wish to stop is summed too.
+    # All ranks leave in the same round, because the request to stop is summed too.
     tensor = torch.full((65536,), float(rank + rounds))
     tensor[0] = float(stop.exists())
     dist.all_reduce(tensor)

@@ -1,8 +1,10 @@
-"""Knock at all 65535 TCP ports of an address with bare SYNs and print what each stretch of them answers.
+"""Probe all 65535 TCP ports of an address with bare SYNs and print the result of each range.
 
-open: SYN-ACK; closed: RST, nobody listens but the packet got through; filtered: an ICMP error or silence. Answers are
-read below the firewall (AF_PACKET), unanswered ports are asked again, so that neither a busy machine nor the kernel's
-limit on ICMP errors makes an open port look filtered.
+open: SYN-ACK; closed: RST, the packet got through but there is no listener; filtered: an ICMP error or silence. The
+    scan
+reads answers below the firewall (AF_PACKET) and probes silent ports again. So an open port does not look filtered
+because
+of a busy machine or the kernel's limit on ICMP errors.
 """
 
 from __future__ import annotations
@@ -17,15 +19,15 @@ import time
 SYN, SYN_ACK, RST = 0x02, 0x12, 0x04
 LAST = 65535
 PASSES, PAUSE = 4, 2.0
-# Two nodes scan each other. Were a probe the mirror image of one of the other's (same ports, same addresses), conntrack
-# would take it for the answer and let it in. A circle of three has no two ports that point at each other.
+# Two nodes scan each other. If a probe were the mirror image of one of the other's (same ports, same addresses),
+# conntrack would accept it as the reply. In a cycle of three ports, no two are each other's source and destination.
 SOURCE_PORT = 20999
 CIRCLE = {20999: 21001, 21001: 21003, 21003: 20999}
 SO_RCVBUFFORCE = 33
 
 
 def checksum(data: bytes) -> int:
-    """Return the sum of RFC 1071."""
+    """Return the checksum of RFC 1071."""
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -33,12 +35,12 @@ def checksum(data: bytes) -> int:
 
 
 def source_port(port: int) -> int:
-    """Return the port from which *port* is asked."""
+    """Return the source port of the probe of *port*."""
     return CIRCLE.get(port, SOURCE_PORT)
 
 
 def syn(source: str, target: str, port: int) -> bytes:
-    """Make one TCP segment."""
+    """Build one TCP segment."""
     ports = (source_port(port), port)
     head = struct.pack("!HHIIBBHHH", *ports, 7 * port, 0, 5 << 4, SYN, 1024, 0, 0)
     ends = socket.inet_aton(source) + socket.inet_aton(target)
@@ -47,18 +49,18 @@ def syn(source: str, target: str, port: int) -> bytes:
 
 
 def read(packet: bytes, target: bytes, found: dict[int, str]) -> None:
-    """Note what one packet says."""
+    """Record the result of one packet."""
     size = (packet[0] & 15) * 4
     if packet[9] == socket.IPPROTO_TCP and packet[12:16] == target:
         port, mine = struct.unpack("!HH", packet[size : size + 4])
         flags = packet[size + 13]
-        # Others may scan us at the same time from the same port: a bare SYN is no answer.
+        # Others may scan this node at the same time from the same port, so a bare SYN is not an answer.
         if mine == source_port(port) and (flags & RST or flags & SYN_ACK == SYN_ACK):
             found[port] = "closed" if flags & RST else "open"
 
 
 def scan(target: str) -> dict[int, str]:
-    """Return what every port answered; a port that is not in it was silent or got an ICMP error."""
+    """Return the result of every port; missing ports were silent or got an ICMP error."""
     probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     probe.connect((target, 9))
     source = probe.getsockname()[0]
@@ -77,14 +79,14 @@ def scan(target: str) -> dict[int, str]:
 
 
 def drain(seen: socket.socket, target: str, found: dict[int, str], seconds: float) -> None:
-    """Read what has come, and wait a little for more."""
+    """Read the received packets, and wait a little for more."""
     end = time.monotonic() + seconds
     while select.select([seen], [], [], max(0.0, end - time.monotonic()))[0]:
         read(seen.recv(256), socket.inet_aton(target), found)
 
 
 def stretches(found: dict[int, str]) -> list[tuple[str, str]]:
-    """Join neighbours that answered the same."""
+    """Join neighboring ports with the same result."""
     rows: list[tuple[int, int, str]] = []
     for port in range(1, LAST + 1):
         word = found.get(port, "filtered")

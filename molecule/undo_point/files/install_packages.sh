@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install packages without files: two that the role "demo" installs, and one of somebody else's that needs one of them.
+# Install empty packages: two that the role "demo" installs, and one of another program that needs one of them.
 # $1: "ours" or "theirs".
 set -eu
 folder=$(mktemp -d)

@@ -1,7 +1,7 @@
-"""Break one thing in rung L7 or L8 and print what the ranks say of it: ``train_faults.py [CASE...]``.
+"""Break one thing in L7 or L8 and print the output of the ranks: ``train_faults.py [CASE...]``.
 
-The ranks' own program, which lies beside this file, with one function of it replaced on one rank (or on
-all). torch is imported once, then every case forks its ranks: a case costs tenths of a second.
+This runs the ranks' own program, which is in the same folder, with one of its functions replaced on one rank (or on
+all). torch is imported once, then every case forks its ranks, so that a case takes only tenths of a second.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import ladder_gpu
 import ladder_rank
 import ladder_train
 import torch
-import torch._dynamo  # what DDP would import in every rank
+import torch._dynamo  # DDP would import this in every rank
 import torch.distributed as dist
 from ladder_rank import BEGUN, RESERVE_SECONDS, Place, Rank
 
@@ -58,7 +58,7 @@ def patched(module: Any, **names: Any) -> None:
 
 
 def without_epochs(made: Callable[..., Any]) -> Callable[..., Any]:
-    """The usual mistake: nobody calls set_epoch."""
+    """Leave out set_epoch, the usual mistake."""
 
     def make(*given: Any) -> Any:
         sampler = made(*given)
@@ -69,20 +69,20 @@ def without_epochs(made: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def everything(rank: Rank, team: Any, data: Any) -> Any:
-    """The other usual mistake: no DistributedSampler at all."""
+    """Use no DistributedSampler at all, the other usual mistake."""
     sampler = torch.utils.data.RandomSampler(data)
     sampler.set_epoch = lambda _: None  # type: ignore[attr-defined]
     return sampler
 
 
 def summed(made: Callable[..., Any]) -> Callable[..., Any]:
-    """Gradients are added up and never divided."""
+    """Add gradients up without dividing them."""
 
     def hook(group: Any, bucket: Any) -> Any:
         future = dist.all_reduce(bucket.buffer(), group=group, async_op=True).get_future()
         return future.then(lambda done: done.value()[0])
 
-    # DDP reads the annotations, which are texts in this file
+    # DDP reads the annotations, which are strings in this file
     hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
 
     def make(rank: Rank, net: Any, team: Any) -> Any:
@@ -94,12 +94,12 @@ def summed(made: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def over_all(rank: Rank, net: Any, team: Any) -> Any:
-    """A subgroup's gradients go to everybody."""
+    """Send a subgroup's gradients to all ranks."""
     return torch.nn.parallel.DistributedDataParallel(net)
 
 
 def in_subgroups(job: Callable[..., Any]) -> Callable[..., Any]:
-    """Only the subgroups are broken."""
+    """Break only the subgroups."""
 
     def broken(rank: Rank, place: Place) -> Any:
         ladder_train.parallel = over_all
@@ -109,7 +109,7 @@ def in_subgroups(job: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def other_start(job: Callable[..., Any]) -> Callable[..., Any]:
-    """FSDP does not copy rank 0's parameters, as DDP does: another seed shows."""
+    """Start FSDP with another seed. Unlike DDP, it does not copy rank 0's parameters."""
 
     def broken(rank: Rank, place: Place) -> Any:
         if rank.rank == 1:
@@ -121,7 +121,7 @@ def other_start(job: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def alone_sharded(made: Callable[..., Any]) -> Callable[..., Any]:
-    """Every rank shards over itself alone."""
+    """Let every rank shard alone."""
 
     def make(rank: Rank, net: Any, place: Place) -> Any:
         own = next(group for members, group in rank.groups if members == [rank.rank])
@@ -131,45 +131,45 @@ def alone_sharded(made: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def leave(*_: Any) -> Any:
-    """The rank dies."""
+    """End the rank."""
     os._exit(9)
 
 
 def cpu_jobs(**jobs: Any) -> None:
-    """Put other jobs behind the steps."""
+    """Replace the jobs of the steps."""
     for name, job in jobs.items():
         gloo_ladder.STEPS[name] = lambda rank, job=job: ladder_train.on_cpu(job, rank)
 
 
 class Weapon:
-    """What a peer would send who wants to run something here."""
+    """An object that a peer would send to run code on this rank."""
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return os.mkdir, (str(RAN),)
 
 
 def row(_: Any) -> bytes:
-    """A pickle in the place of JSON."""
+    """Return a pickle instead of JSON."""
     raw = pickle.dumps(Weapon())
     return (len(raw).to_bytes(2, "big") + raw).ljust(ladder_rank.ROW, b"\0")
 
 
 def asking(rank: Rank) -> tuple[str, str, str]:
-    """The way that is shut: an object of every rank, and one of them is a weapon."""
+    """Gather an object from every rank, one of them malicious. The program must reject this."""
     rows: list[Any] = [None] * rank.world
     dist.all_gather_object(rows, Weapon() if rank.rank == 1 else "")
     return "cpu", "gloo", ""
 
 
 def key_of_store(rank: Rank) -> dict[str, Any]:
-    """A fake peer answers in the store."""
+    """Answer in the store as a fake peer."""
     if rank.rank == 1:
         rank.store.set("store/1", pickle.dumps(Weapon()))
         os._exit(0)
     return gloo_ladder.meet(rank, rank.store, "store")
 
 
-# name -> (ranks, which of them are broken, how)
+# name -> (number of ranks, broken ranks, their change)
 CASES: dict[str, tuple[int, list[int], Callable[[], None]]] = {
     "healthy": (2, [], lambda: None),
     "other seed": (2, [1], lambda: patched(ladder_train, Team=OtherTeam)),
@@ -209,8 +209,8 @@ CASES: dict[str, tuple[int, list[int], Callable[[], None]]] = {
 }
 
 
-def climb(rank: Rank, steps: tuple[str, ...], port: int) -> None:
-    """Take the steps as the program does, with a store that the parent serves."""
+def run_steps(rank: Rank, steps: tuple[str, ...], port: int) -> None:
+    """Run the steps like the program, with a store in the parent process."""
     gloo_ladder.step_import(rank)
     patience = timedelta(seconds=20)
     store = dist.TCPStore("127.0.0.1", port, timeout=patience)
@@ -221,24 +221,24 @@ def climb(rank: Rank, steps: tuple[str, ...], port: int) -> None:
 
 
 def child(number: int, world: int, broken: Callable[[], None] | None, where: Path) -> None:
-    """One rank, forked."""
+    """Run one forked rank."""
     port = int(os.environ["STORE_PORT"])
     steps = GPU_STEPS if where.name in GPU_CASES else TRAIN_STEPS
     os.environ.update(RANK=str(number), LOCAL_RANK=str(number), GLOO_SOCKET_IFNAME="lo")
     os.environ.update(WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world))
     if broken:
         broken()
-    # Ranks wait for one that died until the deadline: short there, generous where nobody waits in vain.
+    # If a rank died, the others wait until the deadline, so it is short in this case.
     patience = 15 if where.name == "nccl dies" else 60
     deadline = time.monotonic() - BEGUN + RESERVE_SECONDS + patience
     settings = {"deadline": deadline, "init_timeout": 20, "bandwidth_mib": 1, "gpu": CPU}
     settings["nccl_tests"] = [str(HERE / "fake_all_reduce_perf")]
-    climb(Rank(settings, where / f"{number}.jsonl"), steps, port)
+    run_steps(Rank(settings, where / f"{number}.jsonl"), steps, port)
     os._exit(0)
 
 
 def case(name: str, world: int, guilty: list[int], broken: Callable[[], None]) -> list[Any]:
-    """The last line of every rank."""
+    """Run a case and return the last line of every rank."""
     where = Path(tempfile.mkdtemp()) / name
     where.mkdir()
     children = []
@@ -257,7 +257,7 @@ def case(name: str, world: int, guilty: list[int], broken: Callable[[], None]) -
 
 
 def telling(lines: list[Any]) -> dict[str, Any]:
-    """The last line that says most, in short, and all of them."""
+    """Return a short form of the most specific last line, and all lines."""
     order = ("wrong", "failed", "ok", "begin")
     line = min(lines, key=lambda held: order.index(held["state"]))
     short = [line["step"], line["state"], line.get("check", ""), line.get("ranks", [])]
@@ -265,7 +265,7 @@ def telling(lines: list[Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The cases that are named, or all, as JSON."""
+    """Print the results of the named cases, or of all, as JSON."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     os.environ["STORE_PORT"] = str(store.port)
     wanted = sys.argv[1:] or list(CASES)
