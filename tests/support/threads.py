@@ -26,8 +26,11 @@ THREADS, HEALTHY = DATA / "threads.yml", DATA / "healthy.yml"
 RIGHT, SYMPTOM, WRONG, SILENT = "right", "symptom", "wrong", "silent"
 # what a thread ended with -> the codes whose page names it
 CAUSES: dict[str, tuple[str, ...]] = {
+    "architecture": ("LG-538",),
     "compile-cache": ("LG-535",),
+    "compiler": ("LG-537",),
     "container-network": ("LG-410", "LG-424"),
+    "cumem-host": ("LG-457",),
     "cxi-queue": (),
     "deepspeed-login": ("LG-686",),
     "deepspeed-pdsh": ("LG-695",),
@@ -38,6 +41,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "driver": ("LG-510",),
     "driver-reboot": ("LG-513",),
     "efa-device": ("LG-434",),
+    "efa-libfabric": ("LG-435",),
     "empty-address": ("LG-311",),
     "enroot-directory": ("LG-730",),
     "enroot-hook": ("LG-730",),
@@ -50,16 +54,19 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "gloo-device": ("LG-118",),
     "gpu-hardware": ("LG-506",),
     "gpu-hidden": ("LG-521",),
+    "gpu-kernel-crash": ("LG-531",),
     "gpu-memory": ("LG-509",),
     "gpu-too-new": ("LG-514",),
     "graph-file": ("LG-447",),
-    "hidden-gpus": ("LG-441",),
+    "hidden-gpus": ("LG-312", "LG-441"),
     "imex": ("LG-445",),
     "interface": ("LG-101", "LG-108", "LG-410", "LG-424"),
     "ipc-namespaces": ("LG-731",),
     "jax-late-start": ("LG-613",),
     "jax-port": ("LG-611",),
     "launcher-argument": ("LG-323",),
+    "library-missing": ("LG-526",),
+    "library-old": ("LG-526", "LG-536"),
     "limits": ("LG-515",),
     "link-flaps": ("LG-443",),
     "link-local": ("LG-429",),
@@ -67,11 +74,13 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "master-address": ("LG-202", "LG-205"),
     "master-pod": (),
     "memlock": ("LG-413",),
-    "memory": ("LG-305", "LG-501"),
+    "memory": ("LG-305", "LG-501", "LG-532"),
     "mpi-daemons": ("LG-728",),
+    "mpi-names": ("LG-528", "LG-728"),
     "mpi-slots": ("LG-733",),
     "mpi-ssh": ("LG-328", "LG-728"),
     "name": ("LG-109", "LG-206"),
+    "nccl-old": ("LG-458",),
     "nccl-setting": (),
     "nccl-versions": ("LG-406", "LG-423"),
     "network-plugin": ("LG-440",),
@@ -84,6 +93,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "nvshmem-build": (),
     "nvshmem-nics": ("LG-737",),
     "oneccl-provider": ("LG-744",),
+    "own-error": ("LG-319",),
     "pcie": ("LG-534",),
     "peermem": ("LG-431", "LG-727"),
     "plugins-differ": ("LG-438",),
@@ -91,9 +101,11 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "port-in-use": ("LG-213", "LG-519"),
     "ports-shut": ("LG-102", "LG-104", "LG-402", "LG-404", "LG-601"),
     "proxy": ("LG-317",),
+    "ptrace": ("LG-539",),
     "rank-missing": ("LG-201", "LG-302", "LG-611"),
     "ray-address": ("LG-684",),
     "ray-gang-defect": (),
+    "ray-gpus": ("LG-684",),
     "ray-head-loopback": ("LG-601",),
     "ray-ports": (),
     "ray-version": ("LG-604",),
@@ -109,6 +121,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "shm": ("LG-306", "LG-414"),
     "slow-preparation": ("LG-454",),
     "slow-rank": ("LG-212",),
+    "slow-start": ("LG-202",),
     "slurm-binding": ("LG-743",),
     "slurm-busy": ("LG-734",),
     "slurm-environment": ("LG-743",),
@@ -128,12 +141,21 @@ CAUSES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Thread:
-    """One thread: its address, what it ended with, and what the programs had printed."""
+    """One thread.
+
+    Attributes:
+        address: where it is.
+        cause: what it ended with.
+        lines: what the programs had printed.
+        known: whether it was a page's source before the halves were made.
+        root: words of the line that states the cause itself. A finding that quotes them in its sentence is right.
+    """
 
     address: str
     cause: str
     lines: tuple[str, ...]
     known: bool = False
+    root: str = ""
 
     @property
     def held_out(self) -> bool:
@@ -161,7 +183,13 @@ class Answer:
 def read() -> list[Thread]:
     """All threads."""
     return [
-        Thread(row["thread"], row["cause"], tuple(row["lines"]), row.get("known", False))
+        Thread(
+            row["thread"],
+            row["cause"],
+            tuple(row["lines"]),
+            row.get("known", False),
+            row.get("root", ""),
+        )
         for row in yaml.safe_load(THREADS.read_text("utf-8"))
     ]
 
@@ -178,12 +206,15 @@ def answer(thread: Thread) -> Answer:
     """Ask explain-log about a thread."""
     heads = find_heads(thread.lines)
     codes = CAUSES[thread.cause]
+    quoting = {h.code for h in heads if thread.root and thread.root in h.sentence}
+    # an error of the program's own is named by its words only
+    right = quoting if thread.cause == "own-error" else quoting.union(codes)
     wrong = tuple(
-        h.code for h in heads if h.cause.severity is Severity.CAUSE and h.code not in codes
+        h.code for h in heads if h.cause.severity is Severity.CAUSE and h.code not in right
     )
     if not heads:
         verdict = SILENT
-    elif heads[0].code in codes:
+    elif heads[0].code in right:
         verdict = RIGHT
     else:
         verdict = WRONG if wrong else SYMPTOM

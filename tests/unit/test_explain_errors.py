@@ -283,9 +283,52 @@ def test_first_lines_of_each_rank_and_its_last_exception() -> None:
     ]
 
 
-def test_an_exception_whose_rule_does_not_apply_is_shown() -> None:
-    """LG-319 needs the ranks' launcher or peers to have failed as well."""
-    assert heads(verdict_of(TRACEBACK + "ValueError: no such layer\n")) == ["LG-701"]
+def test_the_programs_own_error_is_named_with_its_place() -> None:
+    text = TRACEBACK + '  File "/v/lib/python3.12/site-packages/nn.py", line 9, in load\n    x\n'
+    (head,) = verdict_of(text + "ValueError: no such layer.\n").heads
+    assert head.code == "LG-319"
+    assert "ValueError: no such layer. It was raised in t.py:3 in <module>. " in head.sentence
+    cut = '  File "/v/lib/python3.12/site-packages/nn.py", line 9, in load\n    x\nKeyError: None\n'
+    assert "KeyError: None. It was raised in nn.py:9 in load. " in verdict_of(cut).heads[0].sentence
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ValueError: the store timed out",
+        "RuntimeError: x",
+        "RuntimeError: NCCL error: the shapes must match",
+        "torch.distributed.DistBackendError: the shapes must match",
+        "ray.exceptions.RayTaskError(ValueError): ray::run() (pid=1, ip=10.0.0.1)",
+        "KeyError: Caught KeyError in DataLoader worker process 0.",
+    ],
+)
+def test_an_error_of_the_network_or_of_another_process_is_not_the_programs_own(line: str) -> None:
+    assert heads(verdict_of(f"{line}\n")) == ["LG-701"]
+
+
+def test_the_first_error_of_the_program_precedes_what_follows_from_it() -> None:
+    first = "2026-11-26 10:00:08 [rank1]: KeyError: 'labels'\n"
+    late = "2026-11-26 10:00:09 [rank0]: IndexError: list index out of range\n"
+    lost = "2026-11-26 10:00:07 [rank2]: RuntimeError: Broken pipe\n"
+    (head,) = verdict_of(late, first, lost).heads
+    assert (head.code, head.evidence[0].file, head.fields["rank"]) == ("LG-319", "rank1.log", "1")
+    chained = (
+        TRACEBACK + "foreign.Oddity: no luck\n\nDuring handling of the above exception, another"
+    )
+    text = chained + " exception occurred:\n\n" + TRACEBACK + "AttributeError: no x\n"
+    (head,) = verdict_of(text).heads
+    assert head.code == "LG-701"
+    assert "foreign.Oddity: no luck It was raised in t.py:3" in head.sentence
+
+
+def test_a_traceback_that_rich_drew_is_not_an_error_line() -> None:
+    text = "╭── Traceback (most recent call last) ──╮\n│ x.py:3 │\n╰──╯\nAssertionError: 64 != 32\n"
+    (head,) = verdict_of(text).heads
+    assert (head.code, [line.text for line in head.evidence]) == (
+        "LG-319",
+        ["AssertionError: 64 != 32"],
+    )
 
 
 @pytest.mark.parametrize(

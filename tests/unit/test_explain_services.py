@@ -23,7 +23,7 @@ RECORDS = ROOT / "tests/unit/recorded/services"
         ("ray-wrong-card", ["LG-681"], ["LG-682"], "10.77.2.12:50077"),
         ("ray-shut", ["LG-601"], ["LG-602"], "10.78.2.11:6379"),
         ("jax-loopback", ["LG-106"], [], "127.0.1.1"),
-        ("deepspeed-ninja", ["LG-687"], [], "deepspeed_shm_comm"),
+        ("deepspeed-ninja", ["LG-687"], ["LG-537"], "deepspeed_shm_comm"),
     ],
 )
 def test_a_fault_on_nodes_is_named_from_its_log(

@@ -37,7 +37,7 @@ SIGNS = [
     "Warning  FailedScheduling  2m  default-scheduler  0/4 nodes are free",
     "42.0 train FAILED 1:0",
     "cublas returned CUBLAS_STATUS_ALLOC_OOPS",
-    "Memory access fault by GPU node-1 on address 0x7f",
+    "Memory access fault by the card on address 0x7f",
     "kernel: watchdog: BUG: soft lockup - CPU#3 stuck for 22s!",
     "kernel: INFO: task python3:4711 blocked for more than 120 seconds.",
     "PE 0: MPICH WARNING: the library suspects a hang",

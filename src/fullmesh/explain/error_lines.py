@@ -106,6 +106,55 @@ ECHO = re.compile(
     r"|First PG on this rank to signal|flight recorder dump signal|Received a dump signal due to"
     r"|preparing to dump debug info|failed with error code|\bexits with return code|Test NCCL failure"
 )
+# exceptions that only carry the error of another process, or of a call that they wrap
+WRAPPER = re.compile(
+    r"\b(?:RayTaskError|ActorDiedError|ActorUnavailableError|WorkerCrashedError|EngineDeadError)\b"
+    r"|Caught \w{1,60} in (?:DataLoader worker process|replica) "
+    r"|\bProcessRaisedException\b|\bCheckpointException ranks:"
+)
+# one of the program's own errors: it is not about the network, another process or the machine
+OWN_TYPE = re.compile(
+    r"(?:Value|ZeroDivision|FloatingPoint|Unicode(?:De|En)code|NotImplemented|ModuleNotFound|Import"
+    r"|File(?:NotFound|Exists)|(?:Not|Is)ADirectory|Permission|Name|UnboundLocal|Attribute|Type|\w{0,40}Key|Index|Lookup"
+    r"|Assertion|Syntax|Indentation|Recursion|Overflow|JSONDecode|Unpickling|\w{0,40}Validation|Safetensors?"
+    r"|\w{0,40}Config\w{0,20}|Argument)Error$"
+    r"|(?:Misconfiguration|Instantiation|ConfigComposition|\w{0,40}Validation)Exception$|^UnsupportedOperation$"
+)
+OWN_MESSAGE = re.compile(
+    r"(?i)\bshapes?\b|size of tensor|size mismatch|\bdimensions?\b|\bdtypes?\b|\bdivisible\b|state_dict"
+    r"|\b(?:must|should) (?:match|be)\b|\bexpected\b|\bnot implemented for\b|\b(?:is|are) required\b"
+    r"|does not require grad|\bbroadcast\b|\bdisagreement between\b|in-?place operation|\bsame device\b"
+    r"|\bunknown (?:option|key|model|optimizer)|\bmissing (?:key|argument|field)|\bnot (?:a )?valid\b"
+)
+# the error of another process, of the network or of the machine, which such an exception may carry
+NOT_OWN = re.compile(
+    r"(?i)(?<![\w/])(?:nccl|rccl|hccl|gloo|c10d|tcpstore|ucx|nvshmem|ray)(?![\w/])|\bnccl\w*error"
+    r"|\bsockets?\b|\btime[sd]?[ -]?outs?\b|\bconnect(?:ion|ed|ing)?\b|\brefused\b|reset by peer|broken pipe"
+    r"|unreachable|\bpeers?\b|rendezvous|watchdog|(?:CUDA|HIP|cuBLAS|cuDNN)\w{0,20} (?:error|failure)|CUBLAS_STATUS"
+    r"|out of memory|\bdriver\b|see root cause|\bdied\b|\bkilled\b|exited unexpectedly|no space left|\[Errno \d"
+    r"|cannot allocate|\bhost(?:name)?\b|operation not permitted"
+)
+NAMED = re.compile(
+    r"(?:^|[\s\]:|)(\"'])(?P<error>(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z_]\w{0,60})?(?:Error|Exception))"
+    r": (?P<message>\S.{0,400})"
+)
+# Python's own words for a file that is not there, which names the file
+MISSING_FILE = re.compile(r"\[Errno (?:2|13|17|20|21)\] ")
+
+
+def parse_own_error(line: str) -> tuple[str, str] | None:
+    """Return an exception of the program's own with its message. None for another process's or the machine's error."""
+    found = NAMED.search(line[:SEEN])
+    if found is None or is_echo(line) or WRAPPER.search(line[:SEEN]):
+        return None
+    error, message = found["error"], found["message"].strip()
+    if NOT_OWN.search(MISSING_FILE.sub("", message)):
+        return None
+    kind = error.rpartition(".")[2]
+    is_own = OWN_TYPE.search(kind) or (kind == "RuntimeError" and OWN_MESSAGE.search(message))
+    return (error, message) if is_own else None
+
+
 # a low-level attempt to reach a peer: harmless if the program continues after it
 WAITING = re.compile(
     r"(?i)\bconnect\w*\b.{0,200}\b(?:refused|timed out|no route|unreachable|failed)|\bfailed to connect\b"
@@ -206,6 +255,42 @@ def is_failed_attempt(line: str) -> bool:
 def is_echo(line: str) -> bool:
     """Return whether a line only repeats in general words that another process or call failed."""
     return bool(ECHO.search(line[:SEEN]))
+
+
+def is_wrapper(line: str) -> bool:
+    """Return whether an exception carries the error of another process."""
+    return bool(WRAPPER.search(line[:SEEN]))
+
+
+# consequences of another process's end
+CONSEQUENCE = re.compile(
+    r"(?i)reset by peer|broken pipe|connection (?:was )?(?:closed|refused|aborted|reset)|remote (?:peer|process)"
+    r"|recvValue failed|\bnot called before program exit|\bDist(?:Backend|Network|Store)Error\b|heartbeat"
+    r"|\bactor died\b|\bworker (?:\w+ ){0,3}died\b|\bexit(?:ed)?(?: with)? ?code\b|\bexitcode\b|^Aborted|cancel(?:l)?ed"
+)
+
+
+def is_consequence(line: str) -> bool:
+    """Return whether an error usually follows from the end of another process."""
+    return is_wrapper(line) or bool(CONSEQUENCE.search(line[:SEEN]))
+
+
+# a line of a traceback that says where the error is
+FRAME = re.compile(
+    r"File \"(?P<file>[^\"\n]{1,400})\", line (?P<line>\d{1,7}), in (?P<name>[^\s,]{1,120})"
+)
+FOREIGN_FILE = re.compile(
+    r"/(?:site|dist)-packages/|/lib/python\d|^<|/bin/(?:torchrun|accelerate|deepspeed)$"
+)
+
+
+def parse_frame(line: str) -> tuple[str, bool] | None:
+    """Return the place that a line of a traceback names, and whether it is in the program's own files."""
+    found = FRAME.search(line[:SEEN])
+    if found is None:
+        return None
+    name = found["file"].rpartition("/")[2] if FOREIGN_FILE.search(found["file"]) else found["file"]
+    return f"{name}:{found['line']} in {found['name']}", not FOREIGN_FILE.search(found["file"])
 
 
 def is_caught_exception(line: str) -> bool:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from fullmesh.causes.engine import fold_findings, load_causes
+from fullmesh.causes.launch.patterns import BROKEN
 from fullmesh.causes.logs import (
     FACTS,
     MOST_LINES,
@@ -21,8 +22,15 @@ from fullmesh.causes.logs import (
     Severity,
     parse_line_rank,
 )
-from fullmesh.explain.error_lines import ErrorKind, classify_line
+from fullmesh.explain.error_lines import (
+    FINISHED_NEEDLES,
+    GATED_NEEDLES,
+    ErrorKind,
+    classify_line,
+)
+from fullmesh.explain.error_lines import NEEDLES as ERROR_NEEDLES
 from fullmesh.explain.overview import Overview
+from fullmesh.explain.quiet import QuietLines
 from fullmesh.explain.reader import Block, find_line_bounds
 from fullmesh.explain.unknown import UnknownErrors
 from fullmesh.printed import clean_and_shorten
@@ -94,6 +102,11 @@ def _group_needles() -> dict[str, dict[str, Users]]:
 NEEDLES = _index_patterns()
 GATED = _group_needles()
 LONGEST_NEEDLE = max(map(len, NEEDLES))
+FACT_NEEDLES = frozenset(
+    needle for needle, users in NEEDLES.items() if all(isinstance(user, Fact) for user, _ in users)
+)
+SEARCHED: dict[str, set[str]] = {gate: set(needles) for gate, needles in GATED.items()}
+SEARCHED[""] = {*SEARCHED.get("", ()), *ERROR_NEEDLES, *GATED_NEEDLES, *FINISHED_NEEDLES}
 
 
 @dataclass
@@ -107,6 +120,7 @@ class Tally:
     left_out: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     errors: UnknownErrors = field(default_factory=UnknownErrors)
     overview: Overview = field(default_factory=Overview)
+    quiet: QuietLines = field(default_factory=lambda: QuietLines(SEARCHED))
     # lines of the current block that a rule matches -> the rules that may be dropped at the end, none if one stays
     matched: dict[int, frozenset[str]] = field(default_factory=dict)
     # matches of the current block that only count if no other cause has their line
@@ -116,17 +130,21 @@ class Tally:
         """Look through one block of a log."""
         self.matched.clear()
         self.yielding.clear()
-        self.errors.note_end(name, block)
-        for gate, needles in GATED.items():
+        needles = self.quiet.find_needles(block)
+        self.errors.note_end(name, block, needles)
+        is_unknown = needles is self.quiet.every
+        for gate, group in GATED.items():
             # a needle that begins in this block may end after it
-            if block.text.find(gate, block.start, block.stop + LONGEST_NEEDLE) != -1:
-                for needle, users in needles.items():
+            if is_unknown and block.text.find(gate, block.start, block.stop + LONGEST_NEEDLE) == -1:
+                continue
+            for needle, users in group.items():
+                if needle in needles:
                     self._search(name, block, needle, users)
         for cause, fields, evidence in self.yielding:
             if self.matched.get(evidence.line) != frozenset():
                 self._match(evidence.line, cause)
                 self.add(cause, fields, evidence)
-        self.errors.take(name, block, self.matched)
+        self.errors.take(name, block, self.matched, needles)
         self._drop_survived(name, block)
         self.overview.take(name, block)
 
@@ -142,6 +160,8 @@ class Tally:
                 finding.count = len(finding.evidence)
 
     def _search(self, name: str, block: Block, needle: str, users: Users) -> None:
+        if needle in FACT_NEEDLES and self.hits[name, needle] > MOST_FACTS:
+            return
         at = block.text.find(needle, block.start, block.stop + len(needle) - 1)
         while at != -1:
             end = self._look(name, block, at, needle, users)
@@ -316,6 +336,10 @@ def judge_logs(tally: Tally) -> LogVerdict:
             for e in finding.evidence
             for pattern in finding.cause.patterns
         )
+    is_unexplained = not any(f.severity == Severity.CAUSE for f in kept)
+    if is_unexplained or codes.intersection(BROKEN):
+        own = tally.errors.find_own_error(codes={f.code for f in kept})
+        kept += [own] if own is not None else []
     if not any(f.severity == Severity.CAUSE for f in kept):
         is_alone = all(f.severity == Severity.HARMLESS for f in kept)
         kept += tally.errors.findings({f.code for f in kept}, is_alone=is_alone)

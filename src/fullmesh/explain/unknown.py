@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from fullmesh.causes.logs import LogFinding, LogLine, parse_line_rank
+from fullmesh.causes.launch import lg319_own_error
+from fullmesh.causes.logs import MOST_LINES, LogFinding, LogLine, parse_line_rank
 from fullmesh.causes.unknown import lg701_unknown_errors, lg913_survived_errors
 from fullmesh.explain.error_lines import (
     ENDS_TRACEBACK,
@@ -22,13 +23,17 @@ from fullmesh.explain.error_lines import (
     find_libraries,
     is_advice,
     is_caught_exception,
+    is_consequence,
     is_echo,
     is_failed_attempt,
     is_job_finished,
     is_ready,
     is_sign_of_error,
     is_training_progress,
+    is_wrapper,
     parse_clock,
+    parse_frame,
+    parse_own_error,
 )
 from fullmesh.explain.reader import Block, find_line_bounds
 from fullmesh.printed import clean_and_shorten
@@ -47,6 +52,9 @@ ADVICE_LINES, ADVICE_TEXT = (
     4,
     1200,
 )  # lines and characters from an error line on that may have advice
+BOX = "╭"  # of a traceback that rich drew
+CHAINED = ("During handling of the above exception", "the direct cause of the following exception")
+CUT_FRAMES = 3  # lines above an exception without a heading that may name its place
 QUOTED = 160  # characters of a line in the sentence
 DIGITS = re.compile(r"\d")
 
@@ -58,12 +66,16 @@ class ErrorLine:
     Attributes:
         codes: rules that match it and may still be dropped at the end.
         survivable: whether the process may have continued after it.
+        place: where the program raised it.
+        own: its exception and message, if it is one of the program's own.
     """
 
     kind: ErrorKind
     evidence: LogLine
     codes: frozenset[str] = frozenset()
     survivable: bool = True
+    place: str = ""
+    own: tuple[str, str] | None = None
 
     def is_cleared_by(self, *, progress: int, finished: int) -> bool:
         """Return whether progress or success in these lines shows that the job survived the error."""
@@ -85,17 +97,22 @@ class OpenTraceback:
         prefix: the text before that, without its digits (a time stamp).
         ignored: whether Python only reports that it ignored the exception.
         echo: its last line, if that only repeats another line in general words.
+        is_secondary: whether Python raised it while it handled another exception, or from it.
+        place: the last line of the program's own files in it, or of any file.
     """
 
     first: LogLine
     survivable: bool
     ignored: bool
+    is_secondary: bool = False
     column: int = -1
     prefix: str = ""
     frames: int = FRAMES
     foreign: int = FOREIGN
     has_ended: bool = False
     echo: ErrorLine | None = None
+    place: str = ""
+    has_own_place: bool = False
 
     def follow_line(self, line: str) -> bool | None:
         """Take the next line of the log: whether it is the last one, None for another process's line."""
@@ -107,6 +124,9 @@ class OpenTraceback:
         else:
             is_own = DIGITS.sub("0", line[: self.column]) == self.prefix
         if is_own and line[self.column : self.column + 1] in ("", " ", "\t"):
+            frame = parse_frame(line)
+            if frame and (frame[1] or not self.has_own_place):
+                self.place, self.has_own_place = frame
             return False
         if is_own and ENDS_TRACEBACK.match(line[self.column :]):
             return True
@@ -133,6 +153,7 @@ class FileErrors:
         latest: line of the block at hand that reported the last one.
         waiting: the last try to reach a peer that had no success.
         echo: the first exception that only repeats another error, which may be in no log.
+        own: the first error of the program's own.
         lines: number of the last line that is not empty.
         tail: the end of the text, whose last line has the number *tail_line*.
         known: lines of the tail that were examined, with the rules that may be dropped at the end.
@@ -148,6 +169,7 @@ class FileErrors:
     latest: int = 0
     waiting: ErrorLine | None = None
     echo: ErrorLine | None = None
+    own: ErrorLine | None = None
     lines: int = 0
     tail: str = ""
     tail_line: int = 1
@@ -167,6 +189,8 @@ class FileErrors:
     def add(self, line: ErrorLine) -> None:
         """Keep a rank's first error lines, strongest kinds first, and its last exception."""
         rank = line.evidence.rank
+        if line.own and (self.own is None or line.evidence.line < self.own.evidence.line):
+            self.own = line
         if rank not in self.first and len(self.first) >= MOST_RANKS:
             return
         kept = [*self.first.get(rank, []), line]
@@ -177,6 +201,8 @@ class FileErrors:
 
     def clear(self, *, progress: int, finished: int) -> None:
         """Move the errors that the job survived out of the list."""
+        if self.own is not None and self.own.is_cleared_by(progress=progress, finished=finished):
+            self.own = None
         for rank, lines in list(self.first.items()):
             gone = [o for o in lines if o.is_cleared_by(progress=progress, finished=finished)]
             self.survived += [one.evidence for one in gone][: PER_RANK - len(self.survived)]
@@ -226,28 +252,38 @@ class UnknownErrors:
     def __init__(self) -> None:
         self.files: dict[str, FileErrors] = {}
 
-    def note_end(self, name: str, block: Block) -> None:
+    def note_end(self, name: str, block: Block, needles: Collection[str]) -> None:
         """Record the line in which a log first reports success. Call it before :meth:`take`."""
         state = self.files.setdefault(name, FileErrors())
-        state.latest = _find_last_line(block, FINISHED_NEEDLES, is_job_finished)
+        ends = [needle for needle in FINISHED_NEEDLES if needle in needles]
+        state.latest = _find_last_line(block, ends, is_job_finished)
         if state.latest and not state.finished:
             state.finished = (
                 _find_first_line(block, FINISHED_NEEDLES, is_job_finished) or state.latest
             )
 
-    def take(self, name: str, block: Block, matched: Mapping[int, frozenset[str]]) -> None:
-        """Search one block. *matched* has the rules that know a line, empty if one certainly does."""
+    def take(
+        self,
+        name: str,
+        block: Block,
+        matched: Mapping[int, frozenset[str]],
+        needles: Collection[str],
+    ) -> None:
+        """Search one block for some needles.
+
+        *matched* has the rules that know a line, empty if one certainly does.
+        """
         state = self.files[name]
         found: dict[int, ErrorLine | None] = {}
         for traceback in state.open:
             _find_traceback_end(state, traceback, block, block.start, found)
         gated = [
             needle
-            for gate, needles in GATED_NEEDLES.items()
-            if block.text.find(gate, block.start) != -1
-            for needle in needles
+            for gate, group in GATED_NEEDLES.items()
+            if gate in needles and block.text.find(gate, block.start) != -1
+            for needle in group
         ]
-        for needle in (*NEEDLES, *gated):
+        for needle in (*(one for one in NEEDLES if one in needles), *gated):
             for at in _find_needle_positions(state, block, needle):
                 _collect_error_line(state, name, block, at, found)
         for traceback in state.open:
@@ -258,7 +294,7 @@ class UnknownErrors:
         for number, line in sorted(found.items()):
             codes = matched.get(number)
             if line is not None and (codes is None or codes):
-                state.add(ErrorLine(line.kind, line.evidence, codes or line.codes, line.survivable))
+                state.add(replace(line, codes=codes or line.codes))
         text = block.text[block.start : block.stop]
         own = text.rstrip()
         state.lines = block.line + own.count("\n") if own else state.lines
@@ -316,21 +352,37 @@ class UnknownErrors:
 
     def _describe_first(self, lines: Sequence[ErrorLine]) -> str:
         """Describe the first of several errors: by the times in the lines, or by its place if there is one log."""
-        strong = [o for o in lines if o.kind < ErrorKind.LEVEL] or list(lines)
-        clocks = {id(one): parse_clock(one.evidence.text) for one in strong}
-        shapes = {len(clock.split()) for clock in clocks.values()}
-        if len(strong) < 2:  # noqa: PLR2004 (an only error needs no order)
-            return ""
-        if len(shapes) == 1 and 0 not in shapes:
-            first = min(strong, key=lambda one: (clocks[id(one)], one.evidence.line))
-            when = f" at {clocks[id(first)]}"
-        elif len({one.evidence.file for one in strong}) == 1:
-            first, when = min(strong, key=lambda one: one.evidence.line), ""
-        else:
+        strong = [one for one in lines if one.kind < ErrorKind.LEVEL] or list(lines)
+        causes = [one for one in strong if not is_consequence(one.evidence.text)] or strong
+        first, when = _find_first(causes)
+        if first is None:
             return ""
         who = f" (rank {first.evidence.rank})" if first.evidence.rank else ""
         place = f"{first.evidence.file}:{first.evidence.line}"
-        return f" The first one is in {place}{who}{when}: {clean_and_shorten(first.evidence.text, QUOTED)}"
+        raised = f" It was raised in {clean_and_shorten(first.place)}." if first.place else ""
+        text = clean_and_shorten(first.evidence.text, QUOTED)
+        start = "The first one is in" if len(strong) > 1 else "In"
+        return f" {start} {place}{who}{when}: {text}{raised}"
+
+    def find_own_error(self, *, codes: Collection[str]) -> LogFinding | None:
+        """Return the finding about the first error of the program's own, if no rule in *codes* knows its line."""
+        owns = [
+            state.own
+            for state in self.files.values()
+            if state.own is not None and not state.own.codes.intersection(codes)
+        ]
+        first = _find_first(owns)[0] or next(iter(owns), None)
+        if first is None or first.own is None:
+            return None
+        error, message = first.own
+        fields = {
+            "error": error,
+            "message": message[:QUOTED].rstrip("."),
+            "rank": first.evidence.rank or "?",
+            "place": f" It was raised in {first.place}." if first.place else "",
+        }
+        evidence = [first.evidence, *(one.evidence for one in owns if one is not first)]
+        return LogFinding(lg319_own_error.CAUSE, fields, evidence[:MOST_LINES], len(owns))
 
     def _describe_advice(self, lines: Sequence[ErrorLine]) -> str:
         """Quote what the program itself says about the cause, next to the first error that has such words."""
@@ -371,6 +423,18 @@ class UnknownErrors:
         return made
 
 
+def _find_first(lines: Sequence[ErrorLine]) -> tuple[ErrorLine | None, str]:
+    """Return the first error with its time: by the clocks, or by its place if there is one log, else None."""
+    clocks = {id(one): parse_clock(one.evidence.text) for one in lines}
+    shapes = {len(clock.split()) for clock in clocks.values()}
+    if len(lines) > 1 and len(shapes) == 1 and 0 not in shapes:
+        first = min(lines, key=lambda one: (clocks[id(one)], one.evidence.line))
+        return first, f" at {clocks[id(first)]}"
+    if len({one.evidence.file for one in lines}) == 1:
+        return min(lines, key=lambda one: one.evidence.line), ""
+    return None, ""
+
+
 def _find_needle_positions(state: FileErrors, block: Block, needle: str) -> Iterator[int]:
     """Yield the positions of a needle in a block, at most one per line."""
     stop = block.stop + len(needle) - 1
@@ -398,8 +462,16 @@ def _collect_error_line(
         heading = line[: line.find(TRACEBACK)]
         ignored = "Exception ignored in" in before or "--- Logging error ---" in before
         caught = is_caught_exception(before) or is_caught_exception(heading)
-        traceback = OpenTraceback(_make_evidence(name, number, line), caught, ignored)
         found[number] = None
+        if BOX in heading:  # the frames have no prefix to follow, and the last line has a needle
+            return
+        chained = block.text[find_line_bounds(block.text, at, 2)[0] : start]
+        traceback = OpenTraceback(
+            _make_evidence(name, number, line),
+            caught,
+            ignored,
+            is_secondary=any(words in chained for words in CHAINED),
+        )
         _find_traceback_end(state, traceback, block, end + 1, found)
         state.open.append(traceback)
         return
@@ -414,7 +486,13 @@ def _collect_error_line(
     kind = classify_line(line)
     if kind is not None:
         state.find_advice(name, block, number, start)
-        found[number] = ErrorLine(kind, _make_evidence(name, number, line))
+        error = ErrorLine(kind, _make_evidence(name, number, line))
+        if kind is ErrorKind.EXCEPTION:
+            above = block.text[find_line_bounds(block.text, at, CUT_FRAMES)[0] : start]
+            frames = [frame for row in above.split("\n") if (frame := parse_frame(row))]
+            place = frames[-1][0] if frames else ""
+            error = replace(error, place=place, own=parse_own_error(line))
+        found[number] = error
     elif is_failed_attempt(line):
         state.waiting = max(
             state.waiting or NO_LINE,
@@ -444,8 +522,14 @@ def _find_traceback_end(
             if not traceback.ignored:
                 state.find_advice(traceback.first.file, block, number, at)
             evidence = _make_evidence(traceback.first.file, number, line)
-            error = ErrorLine(ErrorKind.EXCEPTION, evidence, survivable=traceback.survivable)
-            echoes = is_echo(line)
+            error = ErrorLine(
+                ErrorKind.EXCEPTION,
+                evidence,
+                survivable=traceback.survivable,
+                place=traceback.place,
+                own=None if traceback.is_secondary else parse_own_error(line),
+            )
+            echoes = is_echo(line) or is_wrapper(line)
             found[number] = None if traceback.ignored or echoes else error
             traceback.echo = error if echoes and not traceback.ignored else None
         at, number = end + 1, number + 1

@@ -48,6 +48,11 @@ CAUSE = LogCause(
         Pattern(
             "insufficient shared memory (shm)", f"{UNNAMED}Unexpected bus error encountered in"
         ),
+        Pattern(
+            "No space left on device",
+            rf"{UNNAMED}(?:unable to write to file </torch_[^>]{{1,80}}>: No space left on device"
+            r"|\[Errno 28\] No space left on device: '/dev/shm/)",
+        ),
         # Python's semaphores are files of /dev/shm, so the error looks like that of a full disk
         Pattern(
             "No space left on device",

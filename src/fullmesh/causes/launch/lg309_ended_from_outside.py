@@ -39,6 +39,11 @@ CAUSE = LogCause(
             r"CANCELLED AT \S{1,40} (?P<signal>DUE TO (?:TIME LIMIT|NODE FAILURE|PREEMPTION))",
             fields=(("launcher", "Slurm"),),
         ),
+        Pattern(
+            "error: Node failure on ",
+            r"srun: error: (?P<signal>Node failure on \S{1,120})",
+            fields=(("launcher", "Slurm"),),
+        ),
     ),
     weight=89,
     recorded=(

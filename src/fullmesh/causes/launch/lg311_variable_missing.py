@@ -41,6 +41,14 @@ CAUSE = LogCause(
             "expected, but not set",
             r"environment variable (?P<variable>\w{1,64}) expected, but not set",
         ),
+        Pattern(
+            "in the torch environment",
+            r"Could not find '(?P<variable>\w{1,64})' in the torch environment",
+        ),
+        *(
+            Pattern(f"Error: '{name}", rf"KeyError: '(?P<variable>{name}\w{{0,20}})'\s*$")
+            for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "SLURM_")
+        ),
         # a traceback that was cut before its last line
         Pattern("raise _env_error(", r"raise _env_error\(\"(?P<variable>\w{1,64})\"\)"),
         Pattern("tcp://:", r"rror: .{0,200}(?P<variable>tcp://:\d{1,5})(?!\d)"),

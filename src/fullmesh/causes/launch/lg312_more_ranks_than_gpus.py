@@ -1,13 +1,15 @@
-"""More local ranks than GPUs
+"""A rank does not see the GPU that it asks for
 
-A rank asked for a GPU that the node does not have ({detail}): --nproc-per-node is larger than the
-number of visible GPUs.
+A rank asked for a GPU that it does not see ({detail}). The node has more ranks than GPUs, or Slurm
+(--gpus-per-task), the container, CUDA_VISIBLE_DEVICES or MIG shows the process only a part of them.
 
 **Place:** the node of this log
 
 **Prove:** on that node: nvidia-smi -L | wc -l && echo $CUDA_VISIBLE_DEVICES
 
-**Fix:** Set fullmesh_local_ranks (--nproc-per-node) to the number of visible GPUs.
+**Fix:** Set fullmesh_local_ranks (--nproc-per-node) to the number of visible GPUs, or show each
+rank all GPUs of its node (srun --gpus-per-node, --gpu-bind=none). If each rank sees one GPU, use
+device 0.
 
 **Source:** read: CUDA runtime, Lightning's accelerator check
 """

@@ -1,12 +1,13 @@
-"""The job's own code raised an error
+"""The program itself failed first
 
-The job's own code failed with {error}: {message}.
+The program failed with an error of its own: {error}: {message}.{place} Errors of other ranks that
+come after it follow from it.
 
-**Place:** the rank of this log
+**Place:** {who}
 
 **Prove:** read the traceback above that line
 
-**Fix:** Correct the program or its environment on that node. Ranks that only waited for it failed later.
+**Fix:** Correct the program, its arguments or its files on that node.
 
 **Source:** Python's tracebacks
 """
@@ -14,45 +15,14 @@ The job's own code failed with {error}: {message}.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.launch.patterns import BROKEN
-from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
+from fullmesh.causes.logs import LogCause, RecordedLog
 
 CAUSE = LogCause(
     "LG-319",
     __doc__,
-    looks=("[rank1]: ModuleNotFoundError: No module named 'transformers'",),
-    patterns=tuple(
-        Pattern(
-            f"{name}: ",
-            r"^(?:\S{0,60}\s){0,4}?\s*(?P<error>(?:[A-Za-z_]\w*\.)*" + name + r"): "
-            r"(?P<message>.{1,200})",
-        )
-        for name in (
-            "ValueError",
-            "ZeroDivisionError",
-            "FloatingPointError",
-            "UnicodeDecodeError",
-            "MemoryError",
-            "NotImplementedError",
-            "ModuleNotFoundError",
-            "ImportError",
-            "FileNotFoundError",
-            "PermissionError",
-            "NameError",
-            "AttributeError",
-            "TypeError",
-            "KeyError",
-            "IndexError",
-            "AssertionError",
-            "SyntaxError",
-        )
-    ),
     explains=(
         Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-320", "LG-402", "LG-403", "LG-404")),
     ),
-    yields=True,
-    only_with=BROKEN,
-    key=("error",),
     weight=68,
     recorded=(
         RecordedLog(

@@ -25,6 +25,10 @@ SHOWN = tuple(
         Pattern(
             "nodes are available: ", r"(?P<detail>\d{1,6}/\d{1,6} nodes are available: [^.]{1,80})"
         ),
+        Pattern("exceeded quota: ", r"is forbidden: (?P<detail>exceeded quota: [\w.-]{1,80})"),
+        Pattern(
+            "has runAsNonRoot", r"(?P<detail>container has runAsNonRoot and image will run as root)"
+        ),
         Pattern("MountVolume.SetUp failed", r"(?P<detail>MountVolume\.SetUp failed for volume)"),
         Pattern("FailedCreatePodSandBox", r"(?P<detail>Failed ?CreatePodSandBox)"),
     )

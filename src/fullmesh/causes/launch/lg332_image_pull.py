@@ -23,6 +23,8 @@ SHOWN = tuple(
     Fact("image missing", pattern)
     for pattern in (
         Pattern("ailed to pull image", r"(?P<detail>[Ff]ailed to pull image \S{1,120})"),
+        Pattern("pull access denied for ", r"(?P<detail>pull access denied for \S{1,120}?),? "),
+        Pattern("manifest for ", r"(?P<detail>manifest for \S{1,120} not found)"),
         Pattern("ErrImagePull", r"(?P<detail>ErrImagePull)"),
         Pattern("ImagePullBackOff", r"(?P<detail>ImagePullBackOff)"),
     )

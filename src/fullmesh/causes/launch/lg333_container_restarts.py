@@ -29,6 +29,10 @@ CAUSE = LogCause(
             "Back-off restarting failed container",
             r"(?P<detail>Back-off restarting failed container ?[\w-]{0,60})",
         ),
+        Pattern(
+            "reached the specified backoff limit",
+            r"(?P<detail>reached the specified backoff limit)",
+        ),
         Pattern("CrashLoopBackOff", r"(?P<detail>CrashLoopBackOff)"),
     ),
     severity=Severity.SYMPTOM,

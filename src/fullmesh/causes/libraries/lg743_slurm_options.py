@@ -1,16 +1,16 @@
-"""Slurm: the options of a job contradict each other
+"""Slurm: the options of a job are rejected
 
-Slurm rejected the options of a job or step ({detail}). They contradict each other, this version of
-Slurm needs another option, or the shell runs inside a job, whose SLURM_ variables apply to the
-new job, too.
+Slurm rejected the options of a job or step ({detail}). They contradict each other, ask for more
+than a node, the partition or the account has, this version of Slurm needs another option, or the
+shell runs inside a job, whose SLURM_ variables apply to the new job, too.
 
 **Place:** the options of srun and sbatch, and the shell that starts them
 
 **Prove:** in that shell: env | grep -E '^(SLURM|SBATCH|SRUN)_'; sbatch --test-only SCRIPT
 
-**Fix:** Set each number once (nodes, tasks, CPUs, GPUs). Start the job from a shell that is not
-part of a job, or unset its SLURM_ variables first. If only the binding to CPUs fails, use srun
---cpu-bind=none.
+**Fix:** Compare the options with `sinfo -Nel` and `scontrol show partition`. Set each number once
+(nodes, tasks, CPUs, GPUs). Start the job from a shell that is not part of a job, or unset its
+SLURM_ variables first. If only the binding to CPUs fails, use srun --cpu-bind=none.
 
 **Source:** goodfire-ai/spd#955, Emmi-AI/noether#233, meta-pytorch/torchx#1100
 """
@@ -47,6 +47,20 @@ CAUSE = LogCause(
         Pattern(
             "CPU binding outside of job step allocation",
             SLURM + r"(?P<detail>CPU binding outside of job step allocation)",
+        ),
+        # what the controller answers to a job or allocation
+        Pattern(
+            "Batch job submission failed: ",
+            SLURM + r"Batch job submission failed: (?P<detail>\w.{5,100}?)(?: *$|\.)",
+        ),
+        Pattern(
+            "Unable to allocate resources: ",
+            SLURM
+            + r"Unable to allocate resources: (?P<detail>(?!Job/step already|Unable to contact)\w.{5,100}?)(?: *$|\.)",
+        ),
+        Pattern(
+            "specification can not be satisfied",
+            SLURM + r"(?P<detail>\w{3,12} (?:count )?specification can not be satisfied)",
         ),
         Pattern("Failed to validate job spec", SLURM + r"(?P<detail>Failed to validate job spec)"),
     ),

@@ -1,7 +1,8 @@
 """EFA: the plugin finds no EFA device
 
 The EFA plugin (aws-ofi-nccl) is installed, but libfabric finds no EFA device or provider. The
-container did not get the devices, or its libfabric does not support EFA.
+container did not get the devices, its libfabric does not support EFA, or this type of instance has
+no EFA.
 
 **Place:** the container or node of this log
 
@@ -11,7 +12,8 @@ grep -i efa
 **Fix:** Pass the devices to the container (--device /dev/infiniband/uverbs0 and so on, or the EFA
 device plugin on Kubernetes) and install AWS's libfabric in the image.
 
-**Source:** aws/aws-ofi-nccl#1020, aws-samples/aws-efa-nccl-baseami-pipeline#2, NVIDIA/nccl#229
+**Source:** aws/aws-ofi-nccl#1020, aws-samples/aws-efa-nccl-baseami-pipeline#2, NVIDIA/nccl#229,
+aws/deep-learning-containers#2675
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ CAUSE = LogCause(
     ),
     patterns=(
         Pattern("fi_getinfo() ", r"NET/OFI .{0,40}fi_getinfo\(\) (?:call )?failed"),
+        Pattern("Only EFA provider is supported", r"NET/OFI Only EFA provider is supported"),
         Pattern("find any optimal provider", r"NET/OFI Couldn't find any optimal provider"),
         Pattern("No eligible providers", r"NET/OFI No eligible providers (?:were )?found"),
     ),

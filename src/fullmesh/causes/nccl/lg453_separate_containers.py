@@ -32,7 +32,7 @@ CAUSE = LogCause(
         Pattern(
             "Error while attaching to shared memory segment",
             (
-                r"(?P<detail>Error while attaching to shared memory segment \S{1,60}).{0,60}No such "
+                r"(?P<detail>Error while attaching to shared memory segment \S{1,60}) (?!\(size 0\)).{0,60}No such "
                 r"file"
             ),
         ),

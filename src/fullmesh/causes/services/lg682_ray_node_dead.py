@@ -6,8 +6,8 @@ The node {address} did not answer the head's health checks, so the head declared
 
 **Prove:** on that node, read `dmesg` and /tmp/ray/session_latest/logs/raylet.out
 
-**Fix:** Correct the error in the raylet's log. If the raylet is still running, open the connection that ./fullmesh
-diagnose -i INVENTORY names.
+**Fix:** Correct the error in the raylet's log. If the raylet is still running, open the connection
+that ./fullmesh diagnose -i INVENTORY names.
 
 **Source:** measured, vllm-project/vllm#19960
 """
@@ -34,6 +34,10 @@ CAUSE = LogCause(
         Pattern(
             "has been marked dead because the detector",
             r"and address: (?P<address>\S{3,80}) and node name: .{1,120} has been marked dead",
+        ),
+        Pattern(
+            "actor died because its node has died",
+            r"actor died because its node has died\. Node Id: (?P<address>\w{3,80})",
         ),
         # the raylet itself, in a different log than the head's
         Pattern("mistakenly been marked as dead by the GCS", fields=(("address", "of this log"),)),

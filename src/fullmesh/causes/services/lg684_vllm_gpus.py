@@ -1,7 +1,8 @@
-"""vLLM: Ray does not have the GPUs that vLLM asks for
+"""Ray does not have the GPUs that the program asks for
 
-vLLM has waited {seconds} s for GPUs from Ray. A node has not joined, Ray counts fewer GPUs than
-vLLM needs, vLLM started its own Ray on this node, or it uses a different address for the node than Ray does.
+vLLM or a trainer asked Ray for GPUs that it does not have ({detail}). A node has not joined, Ray
+counts fewer GPUs than the program needs, another job holds them, the program started its own Ray on
+this node, or it uses a different address for the node than Ray does.
 
 **Place:** Ray's cluster, not the process that printed this
 
@@ -32,7 +33,20 @@ CAUSE = LogCause(
     patterns=(
         Pattern(
             "Waiting for creating a placement group of specs",
-            r"Waiting for creating a placement group of specs for (?P<seconds>\d+) seconds",
+            r"(?P<detail>Waiting for creating a placement group of specs for \d+ seconds)",
+        ),
+        Pattern(
+            "can fulfill resource request",
+            r"(?P<detail>No available node types can fulfill resource request"
+            r" \{[^}]{0,120}'(?:GPU|node:)[^}]{0,120}\})",
+        ),
+        Pattern(
+            "number of required GPUs exceeds",
+            r"(?P<detail>number of required GPUs exceeds the total number of available GPUs)",
+        ),
+        Pattern(
+            "is less than total desired GPUs",
+            r"(?P<detail>Total available GPUs [\d.]{1,8} is less than total desired GPUs \d{1,6})",
         ),
     ),
     weight=80,

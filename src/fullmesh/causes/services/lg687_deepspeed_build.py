@@ -15,6 +15,7 @@ Otherwise install ninja and a compiler, or build the extension when you install 
 
 from __future__ import annotations
 
+from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import LogCause, Pattern
 
 CAUSE = LogCause(
@@ -32,5 +33,6 @@ CAUSE = LogCause(
             r"Unable to JIT load the (?P<part>\w{1,60}) op due to",
         ),
     ),
+    explains=(Explains(("LG-537",)),),
     weight=95,
 )

@@ -1,7 +1,7 @@
 """Store: a rank cannot reach the store's port
 
-A rank could not reach {kind} at {host}:{port}: the port is blocked, rank 0 does not listen there,
-or the address is wrong.
+A rank could not reach {kind} at {host}:{port}: the port is blocked, the address is wrong, or rank 0
+does not listen there, or not yet (another node needed longer to start).
 
 **Place:** the firewall of {host}, or rank 0 if it never started there. This log is the client's.
 

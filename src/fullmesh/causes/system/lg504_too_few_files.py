@@ -11,7 +11,7 @@ and group.
 torch.multiprocessing.set_sharing_strategy('file_system').
 
 **Source:** measured: 24 descriptors gave '9/16 clients joined' and not this message,
-NVIDIA/nccl#550
+NVIDIA/nccl#550, pytorch/pytorch#973
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ CAUSE = LogCause(
     "LG-504",
     __doc__,
     looks=("OSError: [Errno 24] Too many open files: '/dev/null'",),
-    patterns=(Pattern("Too many open files"), Pattern("too many open files")),
+    patterns=(
+        Pattern("Too many open files"),
+        Pattern("too many open files"),
+        # a DataLoader's worker could not send a descriptor
+        Pattern("items of ancdata", r"received 0 items of ancdata"),
+    ),
     explains=(Explains(("LG-201", "LG-210")),),
     weight=88,
     recorded=(

@@ -6,9 +6,10 @@ A disk or quota is full ({detail}).
 
 **Prove:** run `df -h`, `df -i` and `quota -s`
 
-**Fix:** Free space, or write checkpoints and logs to another disk.
+**Fix:** Free space, or write checkpoints and logs to another disk. A parallel file system can be
+full on one of its servers only (Lustre: lfs df).
 
-**Source:** errno 28 and 122
+**Source:** errno 28 and 122, awslabs/awsome-distributed-ai#1225
 """
 
 from __future__ import annotations
@@ -27,6 +28,21 @@ CAUSE = LogCause(
                 r".*\[Errno 28\] (?P<detail>No space left on device)(?!.{0,80}/dev/shm)"
             ),
             before=4,
+        ),
+        # torch and safetensors write a checkpoint without the errno
+        Pattern(
+            "unexpected pos ",
+            r"inline_container\.cc.{1,40}(?P<detail>unexpected pos \d{1,20} vs \d{1,20})",
+        ),
+        Pattern(
+            "PytorchStreamWriter failed writing",
+            r"(?P<detail>PytorchStreamWriter failed writing file [^:]{1,120}: file write failed)",
+        ),
+        Pattern("iostream error", r"(?P<detail>basic_ios::clear: iostream error)"),
+        Pattern("kind: StorageFull", r"(?P<detail>kind: StorageFull)"),
+        Pattern(
+            "low on resource: ephemeral-storage",
+            r"(?P<detail>node was low on resource: ephemeral-storage)",
         ),
         Pattern("Disk quota exceeded", r"(?P<detail>Disk quota exceeded)"),
     ),

@@ -31,6 +31,8 @@ CAUSE = LogCause(
         Pattern("GPU has fallen off the bus", r"(?<!Xid)(?P<detail>GPU has fallen off the bus)"),
         # the driver writes it in three lines while it starts or is queried
         Pattern("NVRM: fallen off the bus", r"NVRM: (?P<detail>fallen off the bus)"),
+        Pattern("amdgpu: GPU reset", r"(?P<detail>amdgpu: GPU reset(?: begin)?)"),
+        Pattern("HW Exception by GPU", r"(?P<detail>HW Exception by GPU node-\d{1,3})"),
         Pattern(
             "Unable to determine the device handle",
             r"(?P<detail>Unable to determine the device handle for GPU)",

@@ -31,7 +31,16 @@ CAUSE = LogCause(
         ),
         Pattern("IP out of memory", r"Error: HIP out of memory(?P<detail>)"),
         Pattern("error: out of memory", r"Error: (?:CUDA|HIP) error: out of memory(?P<detail>)"),
+        Pattern(
+            "driver error: out of memory", r"Error: CUDA driver error: out of memory(?P<detail>)"
+        ),
+        Pattern("_ALLOC_FAILED", r"Error: CUDA error: CU\w{2,6}_STATUS_ALLOC_FAILED(?P<detail>)"),
+        Pattern(
+            "RESOURCE_EXHAUSTED: ",
+            r"RESOURCE_EXHAUSTED: .{0,80}[Oo]ut of memory .{0,60}?(?P<detail> \d{1,20} bytes)",
+        ),
         Pattern("Cuda failure", r"NCCL WARN Cuda failure (?:\d+ )?'out of memory'(?P<detail>)"),
+        Pattern("Failed to CUDA ", r"NCCL WARN Failed to CUDA (?:m|c)alloc(?P<detail>)"),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
     weight=91,

@@ -46,6 +46,10 @@ CAUSE = LogCause(
             r"(?P<detail>forward compatibility was attempted on non supported HW)",
         ),
         Pattern(
+            "compiled with an unsupported toolchain",
+            r"(?P<detail>the provided PTX was compiled with an unsupported toolchain)",
+        ),
+        Pattern(
             "unsupported display driver / cuda driver",
             r"(?P<detail>unsupported display driver / cuda driver combination)",
         ),

@@ -26,6 +26,7 @@ CAUSE = LogCause(
     patterns=(
         Pattern("no kernel image is available for execution"),
         Pattern("hipErrorNoBinaryForGpu"),
+        Pattern("invalid device function", r"(?:CUDA|HIP) error: invalid device function"),
     ),
     weight=92,
 )

@@ -51,6 +51,11 @@ CAUSE = LogCause(
             "unable to allocate necessary resources for OMP",
             r"(?P<detail>OMP: Error #34: System unable to allocate)",
         ),
+        Pattern(
+            "[Errno 11] Resource temporarily unavailable",
+            r"(?:OS|BlockingIO)Error: (?P<detail>\[Errno 11\] Resource temporarily unavailable)",
+        ),
+        Pattern("ThreadPoolBuildError", r"(?P<detail>ThreadPoolBuildError)"),
         Pattern("annot fork", r"(?P<detail>[Cc]annot fork)"),
     ),
     weight=90,

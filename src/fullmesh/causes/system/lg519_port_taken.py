@@ -45,6 +45,14 @@ TAKEN = tuple(
             "ZMQError: Address already in use",
             r"ZMQError: Address already in use(?P<detail>(?: \(addr=[^)]{1,80}\))?)",
         ),
+        Pattern(
+            "Failed to bind to address ",
+            r"rror: Failed to bind to address (?P<detail>[\w.\[\]:]{1,80})",
+        ),
+        Pattern(
+            "No address added out of total",
+            r"No address added out of total \d{1,3} resolved(?P<detail>(?: for '[^']{1,80}')?)",
+        ),
         # HCCL and SGLang
         Pattern(
             "specific port[",

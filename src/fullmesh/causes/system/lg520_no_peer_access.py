@@ -30,6 +30,12 @@ CAUSE = LogCause(
             "supported between these two devices'"
         ),
     ),
-    patterns=(Pattern("peer access is not supported between these two devices"),),
+    patterns=(
+        Pattern(
+            "peer access is not supported between these two devices",
+            # in NCCL's own shared memory, it is about the host's memory (LG-457)
+            r"^(?!.*transport/shm\.cc).*peer access is not supported between these two devices",
+        ),
+    ),
     weight=85,
 )

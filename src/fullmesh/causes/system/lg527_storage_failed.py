@@ -10,7 +10,7 @@ gone.
 **Fix:** Repair or remount the file system (for NFS: stale handles need a new mount). Then restart
 the job from its last checkpoint.
 
-**Source:** read: errno ESTALE, EIO and EROFS
+**Source:** read: errno ESTALE, EIO, EROFS, ENOTCONN, ESHUTDOWN and EREMOTEIO
 """
 
 from __future__ import annotations
@@ -25,6 +25,15 @@ CAUSE = LogCause(
     patterns=(
         Pattern("Stale file handle", r"(?P<detail>Stale (?:NFS )?file handle)"),
         Pattern("Input/output error", r"\[Errno 5\] (?P<detail>Input/output error)"),
+        # FUSE, Lustre and NFS, whose servers or mounts are gone
+        *(
+            Pattern(words, rf"\[Errno {number}\] (?P<detail>{words})")
+            for number, words in (
+                (107, "Transport endpoint is not connected"),
+                (108, "Cannot send after transport endpoint shutdown"),
+                (121, "Remote I/O error"),
+            )
+        ),
         Pattern("ead-only file system", r"(?:\[Errno 30\] |: )(?P<detail>Read-only file system)"),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),

@@ -1,15 +1,15 @@
 """A model or file cannot be downloaded
 
 The program could not download a file ({detail}). The node has no route to the internet, a proxy is
-missing, or the file is not in the local cache. 429 means too many requests: all ranks download at
-once.
+missing, a certificate is not trusted, the file is not in the local cache, or the account has no
+access to it (gated). 429 means too many requests: all ranks download at once.
 
 **Place:** the network of the node of this log
 
 **Prove:** on that node, run `curl -sI https://huggingface.co` and `env | grep -i proxy`
 
 **Fix:** Download the files once to a path that all nodes share, and set HF_HUB_OFFLINE=1. Or set
-the proxy or HF_ENDPOINT on every node.
+the proxy, HF_ENDPOINT or HF_TOKEN on every node. A local path must exist on every node.
 
 **Source:** huggingface/kernels#640, read: huggingface_hub and transformers
 """
@@ -28,6 +28,17 @@ CAUSE = LogCause(
             "couldn't connect to 'http", r"(?P<detail>We couldn't connect to 'https?://[^']{1,80}')"
         ),
         Pattern("LocalEntryNotFoundError", r"(?P<detail>LocalEntryNotFoundError): "),
+        Pattern("GatedRepoError", r"(?P<detail>GatedRepoError): "),
+        Pattern("RepositoryNotFoundError", r"(?P<detail>RepositoryNotFoundError): "),
+        Pattern(
+            "CERTIFICATE_VERIFY_FAILED",
+            r"\w{3,20}Error\b.{0,400}(?P<detail>CERTIFICATE_VERIFY_FAILED)",
+        ),
+        Pattern(
+            "Can't load ",
+            r"OSError: (?P<detail>Can't load (?:the )?(?:tokenizer|model|config\w*|feature extractor)"
+            r" (?:for|of) '[^']{1,120}')",
+        ),
         Pattern(
             "HTTP Error 429 thrown",
             r"(?P<detail>HTTP Error 429 thrown while requesting \w{3,7} https?://[\w.-]{1,80})",

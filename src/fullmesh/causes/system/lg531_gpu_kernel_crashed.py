@@ -1,7 +1,7 @@
 """A GPU kernel crashed
 
-A CUDA kernel failed on this rank ({detail}). The program or a library accesses wrong memory, or the
-GPU is faulty. Later CUDA calls of the rank fail, too, and the other ranks wait for it.
+A kernel failed on this rank's GPU ({detail}). The program or a library accesses wrong memory, or
+the GPU is faulty. Later GPU calls of the rank fail, too, and the other ranks wait for it.
 
 **Place:** the rank of this log
 
@@ -9,9 +9,10 @@ GPU is faulty. Later CUDA calls of the rank fail, too, and the other ranks wait 
 CUDA_LAUNCH_BLOCKING=1
 
 **Fix:** If the kernel's log has Xid 48, 63, 64, 79, 94 or 95, the GPU is faulty: follow LG-506. Xid
-13 and 31 point to the program. Update or switch off the library whose kernel the traceback names.
+13 and 31 point to the program. For AMD GPUs, read `dmesg | grep amdgpu` and update the firmware.
+Update or switch off the library whose kernel the traceback names.
 
-**Source:** read: CUDA's errors 700, 716 and 719
+**Source:** read: CUDA's errors 700, 716 and 719, ROCr's runtime.cpp, ROCm/ROCm#5616
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ CAUSE = LogCause(
             r"(?P<detail>an illegal memory access was encountered)",
         ),
         Pattern("unspecified launch failure", r"(?P<detail>unspecified launch failure)"),
+        Pattern(
+            "emory access fault by GPU",
+            r"(?P<detail>Memory access fault by GPU node-\d{1,3})",
+        ),
+        Pattern("HSA_STATUS_ERROR_", r"(?P<detail>HSA_STATUS_ERROR_(?!OUT_OF)[A-Z_]{1,60})"),
         Pattern("misaligned address", r"CUDA error: (?P<detail>misaligned address)"),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),

@@ -39,6 +39,15 @@ CAUSE = LogCause(
         Pattern(
             "NCCL WARN Failed to malloc", r"NCCL WARN (?P<detail>Failed to malloc \d{1,20} bytes)"
         ),
+        Pattern(
+            "MemoryError",
+            r"(?:^|[\s:])(?P<detail>(?:numpy\.[\w.]{1,40}_Array)?MemoryError)(?::|\s*$)",
+        ),
+        Pattern(
+            "unable to mmap ",
+            r"(?P<detail>unable to mmap \d{1,20} bytes from file .{1,120}: Cannot allocate memory)",
+        ),
+        Pattern("low on resource: memory", r"(?P<detail>node was low on resource: memory)"),
         Pattern("std::bad_alloc", r"(?P<detail>std::bad_alloc)"),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),

@@ -1,0 +1,66 @@
+"""A package was built for another version of torch, CUDA or Python
+
+A package does not fit the one with which it is loaded ({detail}): it was built for another version
+of torch, CUDA, NumPy or Python. The environments of the nodes may differ, or one package was
+updated alone.
+
+**Place:** the Python environment of the node of this log
+
+**Prove:** on every node: pip list | grep -i -E 'torch|cuda|numpy|flash|triton', and nvcc --version
+
+**Fix:** Reinstall the package that the traceback names, in the version for this torch and CUDA,
+from one lock file on all nodes. Build extensions again after an update of torch.
+
+**Source:** read: the messages of the loader, torch's cpp_extension.py, torchvision, NumPy and
+Triton
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-536",
+    __doc__,
+    looks=(
+        (
+            "ImportError: /venv/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: "
+            "undefined symbol: _ZN3c104cuda9SetDeviceEi"
+        ),
+        (
+            "RuntimeError: The detected CUDA version (11.8) mismatches the version that was used to "
+            "compile PyTorch (12.1). Please make sure to use the same CUDA versions."
+        ),
+        (
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 "
+            "from C header, got 88 from PyObject"
+        ),
+    ),
+    patterns=(
+        Pattern("undefined symbol: _Z", r"rror: .{0,400}(?P<detail>undefined symbol: _Z\w{1,120})"),
+        Pattern(
+            "compiled with different CUDA major versions",
+            r"(?P<detail>PyTorch and \w{1,40} were compiled with different CUDA major versions)",
+        ),
+        Pattern(
+            "mismatches the version that was used to compile PyTorch",
+            r"(?P<detail>detected CUDA version \([\d.]{1,8}\) mismatches the version .{1,60}PyTorch \([\d.]{1,8}\))",
+        ),
+        Pattern(
+            "may indicate binary incompatibility",
+            r"rror: (?P<detail>.{1,80} may indicate binary incompatibility)",
+        ),
+        Pattern(
+            "torchvision::nms does not exist",
+            r"(?P<detail>operator torchvision::nms does not exist)",
+        ),
+        Pattern(
+            "device kernel image is invalid",
+            r"rror.{0,40}: (?P<detail>device kernel image is invalid)",
+        ),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    survivable=True,
+    weight=88,
+)

@@ -1,0 +1,50 @@
+"""A compiler, or a file that it needs, is missing
+
+A program compiles code when it starts (Triton, DeepSpeed, vLLM, FlashInfer), and the node lacks a
+tool or a file for it ({detail}).
+
+**Place:** the image or environment of the node of this log
+
+**Prove:** on that node, in the job's environment: type gcc ninja nvcc; echo $CC $CUDA_HOME;
+ldconfig -p | grep libcuda.so
+
+**Fix:** Install what the message names on every node or in the image (gcc, ninja, the Python
+headers, the CUDA toolkit of torch's version), and set CC or CUDA_HOME. For -lcuda, the driver's
+libcuda.so must be in the linker's path. Or compile once, on a machine that has the tools.
+
+**Source:** vllm-project/vllm#17455, deepspeedai/DeepSpeed#5627, read: Triton's build.py and torch's
+cpp_extension.py
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, Pattern
+
+CAUSE = LogCause(
+    "LG-537",
+    __doc__,
+    looks=(
+        "RuntimeError: Ninja is required to load C++ extensions",
+        (
+            "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root."
+        ),
+        "/usr/bin/ld: cannot find -lcuda: No such file or directory",
+    ),
+    patterns=(
+        Pattern("Failed to find C compiler", r"rror: (?P<detail>Failed to find C compiler)"),
+        Pattern(
+            "Ninja is required", r"rror: (?P<detail>Ninja is required to load C\+\+ extensions)"
+        ),
+        Pattern(
+            "CUDA_HOME ",
+            r"(?:rror|xception): (?P<detail>CUDA_HOME (?:environment variable is not set|does not exist))",
+        ),
+        Pattern("cannot find -l", r"\bld: (?P<detail>cannot find -l\w{1,40})"),
+        Pattern("Python.h: No such", r"error: (?P<detail>Python\.h: No such file or directory)"),
+        Pattern("bin/nvcc", r"No such file or directory: '(?P<detail>[^']{1,120}bin/nvcc)'"),
+    ),
+    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    survivable=True,
+    weight=88,
+)
