@@ -102,8 +102,10 @@ ECHO = re.compile(
     r"ChildFailedError|CalledProcessError|first observed failure|OTHER_FAILURES|To avoid data inconsistency"
     r"|\bnccl\w{1,30}Error: |NCCL WARN \[(?:Proxy Service|Service thread)|'c10::Dist(?:Backend|Network)Error'"
     r"|Engine core initialization failed|WorkerProc initialization failed|EngineCore failed to start|Executor failed\."
-    r"|detected by watchdog at work|Timeout at NCCL work: |Stack trace of the failed collective"
-    r"|First PG on this rank to signal|flight recorder dump signal|Received a dump signal due to"
+    r"|detected by watchdog at work|Timeout at NCCL work: "
+    r"|Stack trace of the failed collective"
+    r"|Some NCCL operations have failed or timed out|First PG on this rank to signal"
+    r"|flight recorder dump signal|Received a dump signal due to"
     r"|preparing to dump debug info|failed with error code|\bexits with return code|Test NCCL failure"
 )
 # exceptions that only carry the error of another process, or of a call that they wrap
@@ -138,8 +140,8 @@ NAMED = re.compile(
     r"(?:^|[\s\]:|)(\"'])(?P<error>(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z_]\w{0,60})?(?:Error|Exception))"
     r": (?P<message>\S.{0,400})"
 )
-# Python's own words for a file that is not there, which names the file
-MISSING_FILE = re.compile(r"\[Errno (?:2|13|17|20|21)\] ")
+# Python's own words about a file, which is named
+FILE_ERROR = re.compile(r"\[Errno (?:2|13|17|20|21|39)\] ?")
 
 
 def parse_own_error(line: str) -> tuple[str, str] | None:
@@ -148,10 +150,14 @@ def parse_own_error(line: str) -> tuple[str, str] | None:
     if found is None or is_echo(line) or WRAPPER.search(line[:SEEN]):
         return None
     error, message = found["error"], found["message"].strip()
-    if NOT_OWN.search(MISSING_FILE.sub("", message)):
+    if NOT_OWN.search(FILE_ERROR.sub("", message)):
         return None
     kind = error.rpartition(".")[2]
-    is_own = OWN_TYPE.search(kind) or (kind == "RuntimeError" and OWN_MESSAGE.search(message))
+    is_own = (
+        OWN_TYPE.search(kind)
+        or (kind == "RuntimeError" and OWN_MESSAGE.search(message))
+        or (kind == "OSError" and FILE_ERROR.match(message))
+    )
     return (error, message) if is_own else None
 
 
@@ -179,7 +185,8 @@ def classify_line(line: str) -> ErrorKind | None:
 
 # A log's last lines are read without needles, and these words count there
 SIGN = re.compile(
-    r"(?i)(?<![\w-])(?:could ?n[o']t|can ?not|can't|unable to|not able to|fail(?:ed|s)?|failure|failed[a-z]+|denied"
+    r"(?i)(?<![\w-])(?:no [\w ]{1,40} (?:was|were) (?:able|found|available|detected)"
+    r"|could ?n[o']t|can ?not|can't|unable to|not able to|fail(?:ed|s)?|failure|failed[a-z]+|denied"
     r"|refused|unreachable|abort(?:ed|ing|s)?|crash(?:ed|es)?|panic|corrupt(?:ed|ion)?|died|killed|lost|exceed(?:s|ed)"
     r"|not (?:found|permitted|supported|allowed|available|responding)|unsupported|incompatible|mismatch(?:ed)?"
     r"|timed[ -]out|time-?out (?:occurred|expired|reached|exceeded|while|waiting|after|error)"

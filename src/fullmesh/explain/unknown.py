@@ -55,7 +55,7 @@ ADVICE_LINES, ADVICE_TEXT = (
 BOX = "╭"  # of a traceback that rich drew
 CHAINED = ("During handling of the above exception", "the direct cause of the following exception")
 CUT_FRAMES = 3  # lines above an exception without a heading that may name its place
-QUOTED = 160  # characters of a line in the sentence
+QUOTED = 240  # characters of a line in the sentence
 DIGITS = re.compile(r"\d")
 
 
@@ -362,7 +362,7 @@ class UnknownErrors:
         raised = f" It was raised in {clean_and_shorten(first.place)}." if first.place else ""
         text = clean_and_shorten(first.evidence.text, QUOTED)
         start = "The first one is in" if len(strong) > 1 else "In"
-        return f" {start} {place}{who}{when}: {text}{raised}"
+        return f"{start} {place}{who}{when}: {text}{raised}"
 
     def find_own_error(self, *, codes: Collection[str]) -> LogFinding | None:
         """Return the finding about the first error of the program's own, if no rule in *codes* knows its line."""
@@ -390,7 +390,7 @@ class UnknownErrors:
             near = range(one.evidence.line, one.evidence.line + ADVICE_LINES)
             for number, line in self.files[one.evidence.file].advice.items():
                 if number in near:
-                    return f" The program itself says: {clean_and_shorten(line.text, QUOTED)}"
+                    return f"The program itself says: {clean_and_shorten(line.text, QUOTED)}"
         return ""
 
     def findings(self, codes: Collection[str], *, is_alone: bool) -> list[LogFinding]:
@@ -400,12 +400,12 @@ class UnknownErrors:
             shown = sorted(lines[:MOST_SHOWN], key=lambda one: one.kind >= ErrorKind.LEVEL)
             names = find_libraries([one.evidence.text for one in lines])
             text = (
-                f" Lines are of {' and '.join(names)}, which explain-log does not know."
+                f"Lines are of {' and '.join(names)}, which explain-log does not know."
                 if names
                 else ""
             )
             if lines[0].kind is ErrorKind.SIGN:
-                text += " They may be harmless, but the log ends after them."
+                text = f"{text} They may be harmless, but the log ends after them.".strip()
             strong = "yes" if lines[0].kind <= ErrorKind.EXCEPTION else ""
             fields = {
                 "libraries": text,

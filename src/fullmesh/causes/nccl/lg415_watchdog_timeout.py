@@ -46,8 +46,12 @@ def describe_late_ranks(_finding: LogFinding, evidence: LogEvidence) -> str:
             f" rank {slow} is behind."
         )
     sizes = [int(values[2]) for values, _ in facts.of("member")]
+    # a rank without a full line may have a status
+    told = first.keys() | {line.rank or values[1] for values, line in facts.of("status")}
+    if len(told) > 1:
+        sizes.append(max(map(int, told)) + 1)
     everyone = {str(rank) for rank in range(min(max(sizes, default=0), MOST_VALUES))}
-    if silent := sorted(everyone - first.keys(), key=int):
+    if silent := sorted(everyone - told, key=int):
         return f"Rank {join_first_items(silent)} logged no timeout: look there first."
     same = {(values[1], values[2]) for values, _ in facts.of("late")}
     if len(first) > 1 and len(same) == 1 and facts.ranks() <= first.keys():

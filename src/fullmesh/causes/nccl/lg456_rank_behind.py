@@ -94,8 +94,8 @@ def find_ranks_behind(evidence: LogEvidence) -> Iterator[LogFinding]:
         waiting = [rank for rank, (at, _) in one.waiting.items() if at == number]
         operations = {
             operation
-            for (_, late, operation), line in evidence.facts.of("late")
-            if int(late) == number and line.rank in waiting
+            for (rank, late, operation), line in evidence.facts.of("late")
+            if int(late) == number and (line.rank or rank) in waiting
         }
         hint = ""
         if held := sorted({elsewhere[rank] for rank in behind if rank in elsewhere}):

@@ -34,7 +34,15 @@ CAUSE = LogCause(
         Pattern(
             "driver error: out of memory", r"Error: CUDA driver error: out of memory(?P<detail>)"
         ),
-        Pattern("_ALLOC_FAILED", r"Error: CUDA error: CU\w{2,6}_STATUS_ALLOC_FAILED(?P<detail>)"),
+        # these libraries need memory of their own when they start
+        *(
+            Pattern(
+                words,
+                rf"rror: .{{0,40}}(?P<detail>)CU\w{{2,6}}{words}",
+                fields=(("detail", ", or too little is left for a library of CUDA"),),
+            )
+            for words in ("_STATUS_ALLOC_FAILED", "_STATUS_NOT_INITIALIZED")
+        ),
         Pattern(
             "RESOURCE_EXHAUSTED: ",
             r"RESOURCE_EXHAUSTED: .{0,80}[Oo]ut of memory .{0,60}?(?P<detail> \d{1,20} bytes)",
