@@ -1,7 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Start this node's share of a job with Hugging Face's Accelerate, with sizes, ranks and addresses of the cluster
-plan.
+"""Start this node's part of a job with Hugging Face's Accelerate.
+
+Sizes, ranks and addresses are those of the cluster plan.
 
 Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_accelerate.py`` (standard library only). Accelerate's launcher is
 torchrun's code with its own options (accelerate/commands/launch.py, ``multi_gpu_launcher``). It can start ranks without

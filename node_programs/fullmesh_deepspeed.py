@@ -1,7 +1,8 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Start a job on all nodes from this one with DeepSpeed's own launcher, with sizes and addresses of the cluster
-plan.
+"""Start a job on all nodes from this one with DeepSpeed's own launcher.
+
+Sizes and addresses are those of the cluster plan.
 
 Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_deepspeed.py`` (standard library only). DeepSpeed starts its ranks
 with pdsh over ssh (deepspeed/launcher/runner.py and multinode_runner.py, 0.19). By default it logs in without a

@@ -320,8 +320,10 @@ def drain_node(name: str, reason: str) -> None:
 
 
 def resume_node(name: str) -> bool:
-    """End this node's drain if `fullmesh-health` made it. Return whether it did. If Slurm fails, the next check
-    tries again."""
+    """End this node's drain if `fullmesh-health` drained it. Return whether it did.
+
+    If Slurm fails, the next check tries again.
+    """
     nodes = list_slurm_nodes()
     name = choose_known_name(nodes, name)
     node = nodes.get(name)

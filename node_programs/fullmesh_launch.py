@@ -177,8 +177,10 @@ def select_nodes(who: Participants, names: Sequence[str]) -> list[Node]:
 
 
 def refuse_wrong_size(nodes: Sequence[Node], node: Node, local: int, size: int) -> None:
-    """Refuse a job of a different size than the plan's, in which ranks would be wrong (NCCL: Invalid rank requested :
-    7/4)."""
+    """Refuse a job whose size is not the plan's.
+
+    Its ranks would be wrong (NCCL: Invalid rank requested : 7/4).
+    """
     world = sum(one["local_ranks"] for one in nodes)
     if size != world or local >= node["local_ranks"]:
         ranks = ", ".join(f"{one['local_ranks']} on {one['name']}" for one in nodes)
@@ -408,8 +410,10 @@ def build_mpi_options(who: Participants, nodes: Sequence[Node], whole: bool) -> 
 
 
 def build_export_options(own: Mapping[str, str], caller: Mapping[str, str]) -> list[str]:
-    """Return ``-x`` options for the file's variables that are the same on all nodes, and the caller's library
-    settings."""
+    """Return ``-x`` options for variables that all nodes need.
+
+    They are those of the file that are the same on all nodes, and the caller's library settings.
+    """
     names = own.keys() | {name for name in caller if LIBRARIES.match(name)}
     return [word for name in sorted(names - NODES_OWN) for word in ("-x", name)]
 

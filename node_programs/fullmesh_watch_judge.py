@@ -87,8 +87,10 @@ def format_node_ranks(node: ParticipantNode) -> str:
 
 
 def find_endpoints(picture: JobSnapshot) -> list[JobEndpoint]:
-    """Return the endpoints that this node's processes need: the agents' rendezvous, the ranks' store, JAX's
-    coordinator."""
+    """Return the endpoints that this node's processes need.
+
+    They are the agents' rendezvous, the ranks' store and JAX's coordinator.
+    """
     found: dict[tuple[str, int, Kind], list[WatchedProcess]] = {}
     for one in picture["processes"]:
         if one["rank"] is not None and one["master"] and one["port"]:
@@ -340,8 +342,10 @@ def has_peer_connection(
     hosted_ports: set[int],
     known: set[tuple[str, int]],
 ) -> bool:
-    """Return whether the job has a connection to another node that does not lead to a store, so that the ranks
-    exchange data."""
+    """Return whether the ranks exchange data.
+
+    They do if the job has a connection to another node that does not lead to a store.
+    """
     for row in picture["sockets"]:
         there = find_node_name(plan, row["peer"])
         if row["state"] != sockets.ESTABLISHED or there in ("", me):

@@ -1,5 +1,6 @@
-"""Check the listeners on the plan's service ports on this node, for programs outside of the job and for loopback
-only.
+"""Check the listeners on the plan's service ports on this node.
+
+They may belong to a program outside of the job, or listen on loopback only.
 
 Without side effects. Runs on nodes. fullmesh_watch_judge handles clients without an answer. A refused connection leaves
 no socket: the client reports it (Ray), or its address is probed (JAX).

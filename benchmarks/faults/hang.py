@@ -117,7 +117,7 @@ def ask_torchfrtrace(folder: Path, venv: Path, _pids: Pids) -> Answer:
 
 
 def ask_nvrx(folder: Path, venv: Path, _pids: Pids) -> Answer:
-    """The Flight Recorder analysis of nvidia-resiliency-ext: the table's missing ranks."""
+    """Return the missing ranks in the table of nvidia-resiliency-ext's Flight Recorder analysis."""
     words = ["-m", ANALYZER, "--fr-path", str(folder), "-p", "dump_*", "--emit-stdout"]
     code, output = run_command(str(venv / "bin/python"), *words)
     if code:

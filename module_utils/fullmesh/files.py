@@ -122,8 +122,10 @@ def set_selinux_context(handle: int, context: str) -> None:
 
 
 def fsync_directory(path: str) -> None:
-    """Flush a directory, so that a rename survives a power cut (fsync(2): a file's own fsync does not cover its
-    name)."""
+    """Flush a directory, so that a rename survives a power cut.
+
+    The fsync of a file does not cover its name (fsync(2)).
+    """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -260,10 +260,9 @@ def load_membership(path: str = PATH) -> Membership:
 def merge_peer_update(
     manifest: NodeManifest, now: State, paths: Sequence[str], members: Membership
 ) -> NodeManifest:
-    """Return the manifest of a node after an update of its peers: the written *paths* are as now, the rest as
-    before.
+    """Return the manifest of a node after an update of its peers.
 
-    Other changes since then still count as drift.
+    The written *paths* are as now, the rest as before. Other changes since then still count as drift.
     """
     state = {kind: dict(held) for kind, held in manifest["state"].items()}
     for path in paths:

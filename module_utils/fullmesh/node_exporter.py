@@ -49,10 +49,10 @@ class RunningExporter(TypedDict):
 
 
 class TextfileTarget(TypedDict):
-    """The folder for text files. *own*: the node has another node_exporter, which Fullmesh does not install or
-    start.
+    """The folder for text files.
 
-    If no node_exporter reads text files, ``folder`` is empty and ``fault`` a sentence.
+    ``own``: the node has another node_exporter, which Fullmesh does not install or start. If no node_exporter reads
+    text files, ``folder`` is empty and ``fault`` a sentence.
     """
 
     own: bool

@@ -137,7 +137,7 @@ OWN_TEXT = {
     "src/fullmesh/verbs/watch.py:list_diagnosis_causes": "./fullmesh diagnose of this run",
     "src/fullmesh/verbs/watch.py:resolve_job_hosts": "a file that a playbook of this run wrote",
     "roles/verify_cluster/files/gloo_ladder.py:main": "the settings of the run",
-    "roles/verify_cluster/files/ladder_rank.py:decoded": "a row of 1 KiB; runs where torch is, without imports",
+    "roles/verify_cluster/files/ladder_rank.py:decode_row": "a row of 1 KiB; runs where torch is, without imports",
     "src/fullmesh/ask/each.py:read_arguments": "arguments that a filter of this run wrote",
     "src/fullmesh/ask/lease.py:": "the question of this run, from the process that started it",
     "src/fullmesh/ask/lease.py:parse_outcome": "an answer that a process of this run has read",

@@ -478,11 +478,11 @@ def test_the_search_for_unpickling_finds_it(source: str) -> None:
 
 def test_a_row_contains_json_only() -> None:
     for value in (["cuda:0", ""], ["", "no GPU \N{SNOWMAN}" * 10]):
-        row = ladder_rank.encoded(value)
+        row = ladder_rank.encode_row(value)
         assert len(row) == ladder_rank.ROW
-        assert ladder_rank.decoded(row) == value
+        assert ladder_rank.decode_row(row) == value
     with pytest.raises(ValueError, match="do not fit"):
-        ladder_rank.encoded(["x" * ladder_rank.ROW])
+        ladder_rank.encode_row(["x" * ladder_rank.ROW])
     for row in (
         b"\xff\xff" + b"x" * 1022,
         b"\x00\x05(((((".ljust(1024, b"\0"),
@@ -491,7 +491,7 @@ def test_a_row_contains_json_only() -> None:
         b"\x03\xf0" + b"[" * 1022,
     ):
         with pytest.raises(ValueError, match=r"."):
-            ladder_rank.decoded(row)
+            ladder_rank.decode_row(row)
 
 
 def test_settings_of_this_shell_do_not_reach_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:

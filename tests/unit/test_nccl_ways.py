@@ -330,7 +330,7 @@ def test_a_missing_nvlink_is_not_also_reported_as_slow(seen: ClusterObservations
 def rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rank:
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(ladder_gpu, "nccl_words", lambda _: tmp_path / "words")
+    monkeypatch.setattr(ladder_gpu, "get_nccl_log", lambda _: tmp_path / "words")
     monkeypatch.setattr(ladder_gpu, "CONF", str(tmp_path / "nccl.conf"))
     for name in [name for name in os.environ if name.startswith("NCCL_")]:
         monkeypatch.delenv(name)
@@ -345,7 +345,7 @@ def test_settings_of_others_are_named_with_their_file(
     (tmp_path / "nccl.conf").write_text("# ours\nNCCL_IB_DISABLE=1\nNCCL_NET=Socket\n")
     monkeypatch.setenv("NCCL_IB_HCA", "=mlx5_0:1")
     monkeypatch.setenv("NCCL_NET", "Socket")  # what was exported wins over the file
-    assert ladder_gpu.chosen(rank) == {
+    assert ladder_gpu.find_network_choices(rank) == {
         "NCCL_IB_DISABLE": {"value": "1", "source": str(tmp_path / "nccl.conf")},
         "NCCL_IB_HCA": {"value": "=mlx5_0:1", "source": str(tmp_path / "env")},
         "NCCL_NET": {"value": "Socket", "source": "the environment"},
@@ -359,7 +359,7 @@ def test_of_nccls_files_the_first_line_of_a_name_holds(
     (tmp_path / "nccl.conf").write_text("NCCL_NET=Socket\nNCCL_NET=IB\nNCCL_IB_DISABLE=1\n")
     (tmp_path / "own.conf").write_text("NCCL_IB_DISABLE=0\n")
     monkeypatch.setenv("NCCL_CONF_FILE", str(tmp_path / "own.conf"))
-    assert ladder_gpu.chosen(rank) == {
+    assert ladder_gpu.find_network_choices(rank) == {
         "NCCL_IB_DISABLE": {"value": "0", "source": str(tmp_path / "own.conf")},
         "NCCL_NET": {"value": "Socket", "source": str(tmp_path / "nccl.conf")},
     }
@@ -369,7 +369,7 @@ def test_messages_appear_once(rank: Rank, tmp_path: Path) -> None:
     ways = [f"n:1:{at} [0] NCCL INFO Channel {at} : via NET/IB/0/GDRDMA" for at in range(64)]
     noise = ["n:1:9 [0] NCCL INFO Trees [0] -1/-1/-1", ""]
     (tmp_path / "words").write_text("\n".join([*IB[:2], *noise, *ways]) + "\n")
-    assert ladder_gpu.nccl_said(rank) == [*IB[:2], ways[0]]
+    assert ladder_gpu.read_nccl_log(rank) == [*IB[:2], ways[0]]
 
 
 def events(rank: Rank) -> list[dict[str, Any]]:
@@ -378,7 +378,7 @@ def events(rank: Rank) -> list[dict[str, Any]]:
 
 
 def test_the_network_is_named_while_nccl_still_connects(rank: Rank, tmp_path: Path) -> None:
-    with ladder_gpu.told_early(rank):
+    with ladder_gpu.report_network_early(rank):
         (tmp_path / "words").write_text(TCP[0] + "\n")
         time.sleep(3 * ladder_gpu.LISTENING)
         assert events(rank) == []  # it has not decided

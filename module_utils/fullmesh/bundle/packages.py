@@ -50,8 +50,10 @@ class BundlePackagesParams(TypedDict):
 
 
 class BundleWork(BundlePackagesParams):
-    """Parameters with a private folder, its subfolder for packages, and the key that signs the repository ("" for
-    none)."""
+    """Parameters with a private folder and its subfolder for packages.
+
+    ``key_path``: the key that signs the repository, "" for none.
+    """
 
     work: str
     folder: str

@@ -107,8 +107,10 @@ def describe_held_locks(root: str = "") -> list[str]:
 
 
 def describe_first_boot(root: str = "") -> list[str]:
-    """Return whether cloud-init is still running, as text (its documentation, "Boot stages": the last stage writes
-    result.json)."""
+    """Return whether cloud-init is still running, as text.
+
+    Its last stage writes result.json (its documentation, "Boot stages").
+    """
     there = os.path.exists(root + "/run/cloud-init/enabled")
     done = os.path.exists(root + "/run/cloud-init/result.json")
     return ["cloud-init has not ended"] if there and not done else []

@@ -98,8 +98,10 @@ class ObservedFirewall:
         }
 
     def is_first_start(self) -> bool:
-        """Return whether this starts the first firewall: firewalld is off and was never Fullmesh's, and there is no
-        ufw."""
+        """Return whether this starts the first firewall.
+
+        That is so if firewalld is off and was never Fullmesh's, and there is no ufw.
+        """
         place = firewalld_files.map_own_paths(self.params["zone"])
         mine = any(
             firewalld_files.MARK in read_text_or_empty(self.root + place[name])
@@ -108,8 +110,10 @@ class ObservedFirewall:
         return not (self.is_running() or self.takes_over_ufw() or mine)
 
     def find_lost_listeners(self, want: FirewallRequest) -> list[FirewallListener]:
-        """Return the listeners that a running firewalld would block, by the default zone or the zone of the
-        interface."""
+        """Return the listeners that a running firewalld would block.
+
+        The zone of the interface decides, or else the default zone.
+        """
         held = reached.map_interface_addresses(self.run)
         zones = reached.map_interface_zones(
             self.run, self.root, self.is_running(), want["default_zone"]
@@ -162,8 +166,10 @@ class ObservedFirewall:
         return [*want["peers"], *want["controllers"]], ports
 
     def needs_own_service(self, want: FirewallRequest) -> bool:
-        """Return whether the service ``ssh`` needs Fullmesh's file: sshd has other ports, and Fullmesh would block
-        them."""
+        """Return whether the service ``ssh`` needs Fullmesh's file.
+
+        It does if sshd has other ports that Fullmesh would block.
+        """
         path = self.root + firewalld_files.map_own_paths(want["zone"])["service"]
         if firewalld_files.MARK in read_text_or_empty(path):
             return True

@@ -52,8 +52,12 @@ class FirewallReport(TypedDict):
 
 
 class FirewallOpenResult(FirewallReport, FirewallResult):
-    """The result of state present. *needs_package*: firewalld must be installed first. *armed*: until it is
-    confirmed."""
+    """The result of state present.
+
+    Attributes:
+        needs_package: firewalld must be installed first.
+        armed: the change waits for its confirmation.
+    """
 
     needs_package: bool
     armed: bool

@@ -223,8 +223,9 @@ def is_route_reachable(line: str, addresses: list[str], routes: list[Route]) -> 
 def build_owner_states(
     before: dict[str, OwnerState], now: dict[str, OwnerState], goal: KernelGoal
 ) -> dict[str, OwnerState]:
-    """Return each owner's snapshot for the rollback: the old state, or the present one for interfaces that stay
-    unchanged.
+    """Return each owner's snapshot for the rollback.
+
+    It has the old state, and for interfaces that stay unchanged the present one.
 
     Args:
         before: {backend: snapshot} before the first change.

@@ -162,8 +162,9 @@ USUAL_MTU = 1500
 def find_surplus_state(
     link: LinkSettings, seen: Mapping[str, IpLink], routes: list[DetailedRoute]
 ) -> list[str]:
-    """Describe the kernel's state of a link that its files do not give, and that is lost at the next boot at the
-    latest.
+    """Describe the kernel's state of a link that its files do not give.
+
+    It is lost at the next boot at the latest.
 
     Args:
         link: of the plan.

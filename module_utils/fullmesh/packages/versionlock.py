@@ -63,8 +63,10 @@ def find_held_packages(text: str, versions: dict[str, str]) -> list[str]:
 
 
 def remove_own_locks(text: str, names: Sequence[str], what: str = THESE) -> str:
-    """Return the list without Fullmesh's lines for *names* or below the mark of *what*, and restore lines it had
-    disabled."""
+    """Return the list without Fullmesh's lines for *names* or below the mark of *what*.
+
+    Lines that Fullmesh had disabled are restored.
+    """
     mark, below = MARK.format(what), False
     kept: list[str] = []
     gone = list(names)

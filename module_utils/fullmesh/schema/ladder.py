@@ -517,8 +517,12 @@ class DeferredLookups(TypedDict):
 
 
 class TracedPeer(TypedDict):
-    """A traced peer: its address, listeners here that it cannot reach, and its listeners that this node cannot
-    reach."""
+    """A traced peer.
+
+    Attributes:
+        mine: ports of listeners here that it cannot reach.
+        theirs: ports of its listeners that this node cannot reach.
+    """
 
     address: str
     mine: list[int]

@@ -1,7 +1,9 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""A node's configuration for its next boot, compared with its present state
-(module_utils/fullmesh/survey/next_boot.py)."""
+"""A node's configuration for its next boot, compared with its present state.
+
+module_utils/fullmesh/survey/next_boot.py collects it.
+"""
 
 from __future__ import annotations
 

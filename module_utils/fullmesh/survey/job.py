@@ -1,5 +1,7 @@
-"""Survey a job's conditions on a node: environment, limits, memory, clock, GPUs, RDMA, kernel messages, running
-jobs."""
+"""Survey the conditions of a job on a node.
+
+They are environment, limits, memory, clock, GPUs, RDMA, kernel messages and running jobs.
+"""
 
 from __future__ import annotations
 

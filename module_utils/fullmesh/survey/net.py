@@ -392,8 +392,10 @@ def read_namespace_port_range(namespace: str) -> str:
 
 
 def survey_namespaces() -> tuple[list[NetworkNamespace], str]:
-    """Return the port ranges of containers on this node, since a new network namespace never inherits the pinned
-    one."""
+    """Return the port ranges of containers on this node.
+
+    A new network namespace never inherits the range that is set on the node.
+    """
     mine = os.readlink("/proc/self/ns/net")
     pids: dict[str, list[int]] = {}
     for pid in sorted(filter(str.isdecimal, os.listdir("/proc")), key=int):

@@ -44,8 +44,10 @@ def parse_sources(text: str) -> list[ChronySource]:
 
 
 def parse_tracking(text: str) -> ChronyTracking:
-    """Parse ``chronyc -n -c tracking``: reference id, address, stratum, ..., system offset (5th), leap status
-    (last)."""
+    """Parse ``chronyc -n -c tracking``.
+
+    Its fields are reference id, address, stratum, ..., system offset (the 5th) and leap status (the last).
+    """
     row = text.strip(SPACE).split(",")
     if len(row) < 6:  # noqa: PLR2004 (up to the offset)
         return {"reference": "", "stratum": 0, "offset": 0.0, "leap": "no answer"}

@@ -63,8 +63,10 @@ def list_ssh_connections(environ: Environ, pid: int, proc: str = "/proc") -> lis
 
 
 def is_ssh_connection(words: list[str]) -> bool:
-    """Return whether these are the words of an SSH_CONNECTION (ssh(1): client, port, server, port), which users can
-    set."""
+    """Return whether these are the words of an SSH_CONNECTION, which users can set.
+
+    They are client, port, server and port (ssh(1)).
+    """
     try:
         client, port, server, own = words
         return bool(

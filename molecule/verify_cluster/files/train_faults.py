@@ -102,7 +102,7 @@ def in_subgroups(job: Callable[..., Any]) -> Callable[..., Any]:
     """Break only the subgroups."""
 
     def broken(rank: Rank, place: Place) -> Any:
-        ladder_train.parallel = over_all
+        ladder_train.wrap_with_ddp = over_all
         return job(rank, place)
 
     return broken
@@ -113,8 +113,10 @@ def other_start(job: Callable[..., Any]) -> Callable[..., Any]:
 
     def broken(rank: Rank, place: Place) -> Any:
         if rank.rank == 1:
-            made = ladder_train.network
-            ladder_train.network = lambda r, t, d=None: made(r, OtherTeam(t.members, t.place), d)
+            made = ladder_train.build_network
+            ladder_train.build_network = lambda r, t, d=None: made(
+                r, OtherTeam(t.members, t.place), d
+            )
         return job(rank, place)
 
     return broken
@@ -138,7 +140,7 @@ def leave(*_: Any) -> Any:
 def cpu_jobs(**jobs: Any) -> None:
     """Replace the jobs of the steps."""
     for name, job in jobs.items():
-        gloo_ladder.STEPS[name] = lambda rank, job=job: ladder_train.on_cpu(job, rank)
+        gloo_ladder.STEPS[name] = lambda rank, job=job: ladder_train.run_on_cpu(job, rank)
 
 
 class Weapon:
@@ -176,12 +178,16 @@ CASES: dict[str, tuple[int, list[int], Callable[[], None]]] = {
     "no set_epoch": (
         2,
         [1],
-        lambda: patched(ladder_train, sampler_of=without_epochs(ladder_train.sampler_of)),
+        lambda: patched(ladder_train, make_sampler=without_epochs(ladder_train.make_sampler)),
     ),
-    "no sampler": (2, [1], lambda: patched(ladder_train, sampler_of=everything)),
+    "no sampler": (2, [1], lambda: patched(ladder_train, make_sampler=everything)),
     "other rate": (2, [1], lambda: patched(ladder_train, RATE=0.2)),
     "not a number": (2, [1], lambda: patched(ladder_train, RATE=float("nan"))),
-    "summed": (2, [0, 1], lambda: patched(ladder_train, parallel=summed(ladder_train.parallel))),
+    "summed": (
+        2,
+        [0, 1],
+        lambda: patched(ladder_train, wrap_with_ddp=summed(ladder_train.wrap_with_ddp)),
+    ),
     "no autocast": (2, [1], lambda: patched(torch, autocast=lambda *_, **__: nullcontext())),
     "overflow": (2, [0, 1], lambda: patched(ladder_train, SCALE=3e38)),
     "mixed groups": (
@@ -193,18 +199,18 @@ CASES: dict[str, tuple[int, list[int], Callable[[], None]]] = {
     "not sharded": (
         2,
         [0, 1],
-        lambda: patched(ladder_train, sharded=alone_sharded(ladder_train.sharded)),
+        lambda: patched(ladder_train, shard_network=alone_sharded(ladder_train.shard_network)),
     ),
     "dies": (2, [1], lambda: cpu_jobs(fsdp=leave)),
     "no gpu": (
         2,
         [1],
-        lambda: patched(ladder_gpu, own_device=lambda _: ("", "", "torch sees no GPU")),
+        lambda: patched(ladder_gpu, choose_device=lambda _: ("", "", "torch sees no GPU")),
     ),
     "wrong sum": (2, [1], lambda: patched(ladder_gpu, PATTERN=17)),
     "nccl dies": (2, [1], lambda: gloo_ladder.STEPS.update(nccl=leave)),
-    "pickle": (2, [1], lambda: patched(ladder_rank, encoded=row)),
-    "asked for a pickle": (2, [0, 1], lambda: patched(ladder_gpu, own_device=asking)),
+    "pickle": (2, [1], lambda: patched(ladder_rank, encode_row=row)),
+    "asked for a pickle": (2, [0, 1], lambda: patched(ladder_gpu, choose_device=asking)),
     "pickled key": (2, [0, 1], lambda: gloo_ladder.STEPS.update(init=key_of_store)),
 }
 

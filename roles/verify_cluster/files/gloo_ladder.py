@@ -1,8 +1,8 @@
 """One rank of the verification: a real Gloo job whose every result is compared with the exact value.
 
 ``gloo_ladder.py settings.json events.jsonl``, started by the module ladder_gloo with the environment
-of a real job. Every step writes a line when it begins and one when it ends, so that whoever kills a
-hanging rank knows what it was waiting for.
+of a real job. Every step writes a line when it begins and one when it ends. They show the step in
+which a rank hung when it was killed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import ladder_gpu
 import ladder_train
 from ladder_rank import BEGUN, Rank, UnsupportedError, WrongValueError, refuse_objects
 
-if TYPE_CHECKING:  # the controller's reader of these events; no such module is on a node
+if TYPE_CHECKING:  # types of these events. Nodes do not have this module
     from fullmesh.observed.ranks import (
         BandwidthStepResult,
         EmptyStepResult,
@@ -36,10 +36,10 @@ if TYPE_CHECKING:  # the controller's reader of these events; no such module is 
     )
 
 ELEMENTS = 1024
-GROUP_PAIRS = 8  # every group costs each member one listener; eight pairs show what eighty would
+GROUP_PAIRS = 8  # each group costs each member one listener. Eight pairs show the same as eighty
 LATENCY_ROUNDS = 20
-# What a rank does between two collectives of the training steps took up to a second of processor time (torch compiles
-# and imports at first use), so ranks that share a processor come one after the other.
+# Between two collectives of the training steps, a rank took up to 1 s of CPU time (torch compiles and imports at first
+# use). Ranks that share a CPU do so one after the other.
 COLLECTIVE_PATIENCE = 3
 BANDWIDTH_ROUNDS = 3
 LISTEN = "0A"
@@ -48,7 +48,7 @@ MOST_WORDS = 160  # characters of an error, so that the file and line fit into a
 
 
 def equal(rank: Rank, what: str, seen: Any, expected: Any) -> None:
-    """Compare exactly; the values are small integers, so rounding is no excuse."""
+    """Compare exactly: the values are small integers, which are never rounded."""
     if not rank.torch.equal(seen, expected):
         wrong = int((seen != expected).flatten().nonzero()[0])
         first = (seen.flatten()[wrong].item(), expected.flatten()[wrong].item())
@@ -56,13 +56,13 @@ def equal(rank: Rank, what: str, seen: Any, expected: Any) -> None:
 
 
 def pattern(rank: Rank, number: int) -> Any:
-    """Numbers that differ per rank and per element."""
+    """Return numbers that differ for each rank and element."""
     return rank.torch.arange(ELEMENTS, dtype=rank.torch.float32) + number * 7
 
 
 def step_import(rank: Rank) -> ImportStepResult:
-    """Load torch; read the environment of jobs, which needs no GPU to be wrong."""
-    ladder_gpu.assigned(ladder_gpu.environment_file(rank))
+    """Load torch, and read the environment file of jobs, which can be wrong without a GPU as well."""
+    ladder_gpu.read_environment_file(ladder_gpu.get_environment_file(rank))
     rank.torch = importlib.import_module("torch")
     rank.dist = importlib.import_module("torch.distributed")
     rank.torch.set_num_threads(1)
@@ -83,7 +83,7 @@ def open_store(rank: Rank, address: str, port: int, serve: bool) -> Any:
 
 
 def meet(rank: Rank, store: Any, name: str) -> EmptyStepResult:
-    """Wait until every rank has left its mark; name the missing ones."""
+    """Wait until each rank has set its key, or name the missing ranks."""
     store.set(f"{name}/{rank.rank}", str(rank.rank))
     keys = [f"{name}/{number}" for number in range(rank.world)]
     try:
@@ -113,7 +113,7 @@ def step_rendezvous(rank: Rank) -> EmptyStepResult:
 
 
 def be_patient(rank: Rank, group: Any) -> None:
-    """Give a group's collectives more time than its connections: they wait for the slowest rank."""
+    """Give the collectives of a group more time than its connections, because they wait for the slowest rank."""
     seconds = min(COLLECTIVE_PATIENCE * float(rank.settings["init_timeout"]), rank.left())
     rank.dist.distributed_c10d._set_pg_timeout(timedelta(seconds=seconds), group)
 
@@ -132,7 +132,7 @@ def step_init(rank: Rank) -> EmptyStepResult:
 
 
 def step_all_reduce(rank: Rank) -> EmptyStepResult:
-    """Sum and maximum."""
+    """Compute a sum and a maximum over all ranks."""
     total = pattern(rank, rank.rank)
     rank.dist.all_reduce(total)
     steps = 7 * rank.world * (rank.world - 1) // 2
@@ -145,7 +145,7 @@ def step_all_reduce(rank: Rank) -> EmptyStepResult:
 
 
 def step_broadcast(rank: Rank) -> EmptyStepResult:
-    """From every rank in turn."""
+    """Broadcast from each rank in turn."""
     for source in range(rank.world):
         mine = pattern(rank, source if source == rank.rank else -1)
         rank.dist.broadcast(mine, source)
@@ -154,7 +154,7 @@ def step_broadcast(rank: Rank) -> EmptyStepResult:
 
 
 def step_all_gather(rank: Rank) -> EmptyStepResult:
-    """Everybody's numbers at everybody's."""
+    """Gather the numbers of all ranks on all ranks."""
     found = [rank.torch.zeros(ELEMENTS) for _ in range(rank.world)]
     rank.dist.all_gather(found, pattern(rank, rank.rank))
     for number, seen in enumerate(found):
@@ -163,7 +163,7 @@ def step_all_gather(rank: Rank) -> EmptyStepResult:
 
 
 def supported(call: Callable[[], Any]) -> None:
-    """Tell a missing collective from a failing one."""
+    """Distinguish a missing collective from a failing one."""
     try:
         call()
     except (RuntimeError, NotImplementedError) as exc:
@@ -174,7 +174,7 @@ def supported(call: Callable[[], Any]) -> None:
 
 
 def step_reduce_scatter(rank: Rank) -> EmptyStepResult:
-    """Sum, then one part for each."""
+    """Sum over all ranks, and return one part to each."""
     parts = [pattern(rank, rank.rank + part) for part in range(rank.world)]
     mine = rank.torch.zeros(ELEMENTS)
     supported(lambda: rank.dist.reduce_scatter(mine, parts))
@@ -185,7 +185,7 @@ def step_reduce_scatter(rank: Rank) -> EmptyStepResult:
 
 
 def step_all_to_all(rank: Rank) -> EmptyStepResult:
-    """Something else from each to each."""
+    """Send different numbers from each rank to each rank."""
     torch = rank.torch
     sent = torch.arange(rank.world, dtype=torch.int64) + rank.rank * rank.world
     got = torch.zeros(rank.world, dtype=torch.int64)
@@ -195,20 +195,20 @@ def step_all_to_all(rank: Rank) -> EmptyStepResult:
 
 
 def step_barrier(rank: Rank) -> EmptyStepResult:
-    """Wait for everybody."""
+    """Wait for all ranks."""
     rank.dist.barrier()
     return {}
 
 
 def group_members(world: int) -> list[list[int]]:
-    """Evens, odds and some pairs; every rank makes the same list, as new_group demands."""
+    """Return even ranks, odd ranks and some pairs. Each rank makes the same list, as new_group demands."""
     wanted = [list(range(0, world, 2)), list(range(1, world, 2))]
     pairs = [[first, first + 1] for first in range(0, world - 1, 2)]
     return [group for group in wanted + pairs[:GROUP_PAIRS] if group]
 
 
 def step_groups(rank: Rank) -> GroupsStepResult:
-    """Make subgroups, each with listeners of its own, and sum within each."""
+    """Create subgroups, each with its own listeners, and sum within each."""
     wanted = group_members(rank.world)
     timeout = timedelta(seconds=float(rank.settings["init_timeout"]))
     for members in wanted:
@@ -237,7 +237,7 @@ def step_latency(rank: Rank) -> LatencyStepResult:
 
 
 def step_bandwidth(rank: Rank) -> BandwidthStepResult:
-    """Time a large all_reduce; bus bandwidth as nccl-tests defines it."""
+    """Time a large all_reduce. Bus bandwidth is as nccl-tests defines it."""
     size = int(rank.settings["bandwidth_mib"]) * 1024 * 1024
     value = rank.torch.ones(size // 4)
     seconds = []
@@ -266,7 +266,7 @@ def decode(text: str) -> tuple[str, int]:
 
 
 def step_sockets(rank: Rank) -> SocketsStepResult:
-    """Say which sockets this process really has."""
+    """Report the sockets of this process."""
     own = set()
     for entry in Path("/proc/self/fd").iterdir():
         try:
@@ -285,7 +285,7 @@ def step_sockets(rank: Rank) -> SocketsStepResult:
                 listeners.append(decode(part[1]))
             else:
                 connections.append((*decode(part[1]), *decode(part[2])))
-    rank.dist.barrier()  # nobody leaves while others still count
+    rank.dist.barrier()  # no rank ends while others still count
     return {"listeners": sorted(listeners), "connections": len(connections)}
 
 
@@ -310,7 +310,7 @@ STEPS: dict[str, Callable[[Rank], Mapping[str, object]]] = {
 
 
 def describe_error(exc: Exception) -> str:
-    """Say what failed and in which file and line, and which of its folders this account may not read."""
+    """Describe an error with its file and line, and a folder that this account cannot read."""
     words = (str(exc).splitlines() or [""])[0][:MOST_WORDS]
     frames = traceback.extract_tb(exc.__traceback__)
     place = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
@@ -319,7 +319,7 @@ def describe_error(exc: Exception) -> str:
 
 
 def find_unreadable() -> str:
-    """Name a folder of Python's packages that is there and that this account may not read."""
+    """Name a folder of Python packages that exists and that this account cannot read."""
     for folder in sys.path:
         for path in (
             folder,
@@ -328,12 +328,12 @@ def find_unreadable() -> str:
             f"{folder}/torch/lib",
         ):
             if path and os.path.exists(path) and not os.access(path, os.R_OK):
-                return f" (this account may not read {path})"
+                return f" (this account cannot read {path})"
     return ""
 
 
 def take(rank: Rank, name: str) -> bool:
-    """Take one step; false when the ladder ends here."""
+    """Take one step. Return False if it failed, so that no further step runs."""
     rank.say(step=name, state="begin", at=round(time.monotonic() - BEGUN, 3))
     begun = time.monotonic()
     state, text = "ok", ""
@@ -347,7 +347,7 @@ def take(rank: Rank, name: str) -> bool:
         state, text = "wrong", str(exc)
         seen = {"seen": exc.seen, "expected": exc.expected}
         seen |= {"check": exc.check, "ranks": exc.ranks}
-    except Exception as exc:  # whatever torch raises is what we came to report
+    except Exception as exc:  # any error of torch is a result
         state, text = "failed", f"{type(exc).__name__}: {exc}"[:2000]
         if name in LOCAL_STEPS:
             text = describe_error(exc)
@@ -357,7 +357,7 @@ def take(rank: Rank, name: str) -> bool:
 
 
 def main() -> int:
-    """Climb until a step fails."""
+    """Take the steps until one fails."""
     settings = json.loads(Path(sys.argv[1]).read_text())
     rank = Rank(settings, Path(sys.argv[2]))
     for name in STEPS:
@@ -370,5 +370,5 @@ def main() -> int:
 if __name__ == "__main__":
     CODE = main()
     sys.stdout.flush()
-    # Gloo's and the store's threads make an ordinary exit slow or noisy; everything is written.
+    # Threads of Gloo and the store make a normal exit slow. All events are written.
     os._exit(CODE)

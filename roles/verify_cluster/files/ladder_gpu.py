@@ -1,4 +1,4 @@
-"""Rung L7: NCCL over all GPUs: who has one, do they connect, are the sums right, how fast by message size."""
+"""Check L7: NCCL over all GPUs. Each rank has a GPU, they connect, sums are right, and rates by message size."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ladder_rank import Place, Rank, WrongValueError, told_by_all
+from ladder_rank import Place, Rank, WrongValueError, gather_texts
 
-if TYPE_CHECKING:  # the controller's reader of these events; no such module is on a node
+if TYPE_CHECKING:  # types of these events. Nodes do not have this module
     from fullmesh.observed.ranks import (
         GpusStepResult,
         NcclSizeResult,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # the controller's reader of these events; no such module is 
 WARM_UP = 2
 ROUNDS = 5
 SMALLEST = 1024
-GROWTH = 16  # 1 KiB, 16 KiB, 256 KiB, 4 MiB, 64 MiB: latency, the bend and the plateau
+GROWTH = 16  # 1 KiB, 16 KiB, 256 KiB, 4 MiB, 64 MiB: from latency to full bandwidth
 PATTERN = 16
 NCCL_TESTS = (
     "all_reduce_perf",
@@ -39,7 +39,9 @@ NCCL_TESTS = (
     "/usr/local/nccl-tests/build/all_reduce_perf",
 )
 TESTS_SECONDS = 40.0
-WHY = 150  # characters of a reason that the others are told; JSON may need six bytes for one
+WHY = (
+    150  # characters of a reason that the other ranks get. JSON may need six bytes for a character
+)
 KEPT = 6000  # bytes of nccl-tests' table
 TOOK = "Using network"
 NOTED = (
@@ -53,85 +55,91 @@ NOTED = (
     "via NET/",
     "NCCL version",
 )
-LINES, LONGEST = 40, 300  # of NCCL's words: how many, and how many characters of each
-# What NCCL lets others choose of its network and of the way to it (its documentation, "Environment Variables").
+LINES, LONGEST = 40, 300  # of NCCL's log: their number, and the characters of each
+# Variables that choose NCCL's network and the path to it (its documentation, "Environment Variables").
 CHOICES = (
     *("NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_NET", "NCCL_NET_PLUGIN"),
     *("NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ"),
 )
-# Read by NCCL itself, after the file of NCCL_CONF_FILE, which it takes in the place of ~/.nccl.conf (param.cc).
+# NCCL reads this file after that of NCCL_CONF_FILE, which replaces ~/.nccl.conf (param.cc).
 CONF = "/etc/nccl.conf"
-LISTENING = 0.2  # seconds between two looks at what NCCL says
+LISTENING = 0.2  # seconds between two reads of NCCL's log
 
 
-def settings_in(path: str) -> list[tuple[str, str]]:
-    """NCCL's variables in a file of lines NAME=value, in its order."""
+def read_nccl_settings(path: str) -> list[tuple[str, str]]:
+    """Return NCCL's variables in a file of lines NAME=value, in its order."""
     lines = Path(path).read_text(errors="replace").splitlines() if Path(path).is_file() else []
     parts = [line.partition("=") for line in lines]
     return [(name, value) for name, equals, value in parts if equals and name.startswith("NCCL_")]
 
 
 class EnvironmentFileError(Exception):
-    """A line of the file that jobs take their environment from cannot be read."""
+    """A line of the environment file of jobs cannot be read."""
 
 
-def assigned(path: str) -> dict[str, str]:
-    """What a shell or systemd takes from a file of variables: of a name that stands twice the last.
+def read_environment_file(path: str) -> dict[str, str]:
+    """Return NCCL's variables as a shell or systemd reads them from a file. The last line of a name counts.
 
     Raises:
-        EnvironmentFileError: a value has a quotation mark too few.
+        EnvironmentFileError: a value lacks a quotation mark.
     """
     found = {}
-    for name, value in settings_in(path):
+    for name, value in read_nccl_settings(path):
         try:
-            found[name] = unquoted(value)
+            found[name] = unquote_value(value)
         except ValueError as exc:
             raise EnvironmentFileError(f"{path}, {name}: {exc}") from exc
     return found
 
 
-def environment_file(rank: Rank) -> str:
-    """Where jobs on this node get their environment from."""
+def get_environment_file(rank: Rank) -> str:
+    """Return the path of the environment file of jobs on this node."""
     return str(rank.settings.get("environment_file", ""))
 
 
-def unquoted(value: str) -> str:
-    """A value as a shell reads it."""
+def unquote_value(value: str) -> str:
+    """Return a value as a shell reads it."""
     return (shlex.split(value) or [""])[0]
 
 
-def job_environment(rank: Rank) -> None:
-    """Take the NCCL settings that jobs on this node get; what the verification set itself stays."""
-    for name, value in assigned(environment_file(rank)).items():
+def set_job_environment(rank: Rank) -> None:
+    """Set the NCCL variables that jobs on this node get. Those that the verification has set stay."""
+    for name, value in read_environment_file(get_environment_file(rank)).items():
         if name not in os.environ:
             os.environ[name] = value
     os.environ["NCCL_DEBUG"] = (
-        "INFO"  # says which network it takes; read once, at the first communicator
+        "INFO"  # shows the network. NCCL reads it once, at the first communicator
     )
     os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,NET"
-    os.environ["NCCL_DEBUG_FILE"] = str(nccl_words(rank))
+    os.environ["NCCL_DEBUG_FILE"] = str(get_nccl_log(rank))
 
 
-def nccl_words(rank: Rank) -> Path:
-    """Where NCCL writes; the folder of the events is not this account's to write in."""
+def get_nccl_log(rank: Rank) -> Path:
+    """Return the file for NCCL's log. This account cannot write to the folder of the events."""
     return Path(tempfile.gettempdir()) / f"fullmesh-rank-{rank.rank}.nccl"
 
 
-def shut(rank: Rank) -> str:
-    """The devices that this node gives to root only; jobs of other accounts cannot use them, nor can the ranks."""
+def describe_closed_devices(rank: Rank) -> str:
+    """Describe the devices that only root may open. Jobs of other accounts and the ranks cannot use them."""
     held = rank.settings.get("shut", [])
     return f"; only root may open {', '.join(held)}, and the ranks are not root" if held else ""
 
 
-def own_device(rank: Rank) -> tuple[str, str, str]:
-    """(device, backend, why there is none); settings say otherwise where a test does."""
+def choose_device(rank: Rank) -> tuple[str, str, str]:
+    """Return the device, the backend, and the reason if there is none. Tests can set them."""
     asked = rank.settings.get("gpu", {})
     if asked.get("device", "auto") != "auto":
         return str(asked["device"]), str(asked["backend"]), ""
     torch = rank.torch
     if not torch.cuda.is_available():
         built = torch.version.cuda or torch.version.hip
-        return "", "", f"torch sees no GPU{shut(rank)}" if built else "torch is built for CPUs"
+        return (
+            "",
+            "",
+            f"torch sees no GPU{describe_closed_devices(rank)}"
+            if built
+            else "torch is built for CPUs",
+        )
     if not rank.dist.is_nccl_available():
         return "", "", "torch is built without NCCL"
     held = torch.cuda.device_count()
@@ -141,16 +149,16 @@ def own_device(rank: Rank) -> tuple[str, str, str]:
 
 
 def step_gpus(rank: Rank) -> GpusStepResult:
-    """Every rank has a GPU of its own, or none has."""
-    job_environment(rank)
-    device, backend, why = own_device(rank)
-    rows = told_by_all(rank, "what is said of the GPU", (device, why[:WHY]))
+    """Check that each rank has its own GPU, or that no rank has one."""
+    set_job_environment(rank)
+    device, backend, why = choose_device(rank)
+    rows = gather_texts(rank, "answer about the GPU", (device, why[:WHY]))
     lacking = [number for number, row in enumerate(rows) if not row[0]]
     if len(lacking) == rank.world:
         return {"applicable": False, "why": why}
     if lacking:
         what = f"GPU of rank {', '.join(map(str, lacking[:5]))}"
-        raise WrongValueError(what, rows[lacking[0]][1], "one for every rank", "gpus", lacking)
+        raise WrongValueError(what, rows[lacking[0]][1], "one for each rank", "gpus", lacking)
     rank.gpu = Place(device, backend, None)
     said: GpusStepResult = {"applicable": True, "device": device, "backend": backend}
     if device.startswith("cuda"):
@@ -160,21 +168,21 @@ def step_gpus(rank: Rank) -> GpusStepResult:
     return said
 
 
-def finished(rank: Rank) -> None:
-    """Wait for the GPU: its calls return before the work is done."""
+def wait_for_gpu(rank: Rank) -> None:
+    """Wait for the GPU, because its calls return before the work is done."""
     if rank.gpu and rank.gpu.device.startswith("cuda"):
         rank.torch.cuda.synchronize()
 
 
-def sum_of_all(rank: Rank, place: Place, size: int) -> float:
-    """One all_reduce of *size* bytes, every element compared; seconds."""
+def time_all_reduce(rank: Rank, place: Place, size: int) -> float:
+    """Run one all_reduce of *size* bytes, compare every element, and return the seconds."""
     torch = rank.torch
     base = torch.arange(max(1, size // 4), device=place.device) % PATTERN
     value = (base + rank.rank).to(torch.float32)
-    finished(rank)
+    wait_for_gpu(rank)
     begun = time.perf_counter()
     rank.dist.all_reduce(value, group=place.group)
-    finished(rank)
+    wait_for_gpu(rank)
     spent = time.perf_counter() - begun
     wanted = (base * rank.world + rank.world * (rank.world - 1) // 2).to(torch.float32)
     if not torch.equal(value, wanted):
@@ -185,27 +193,27 @@ def sum_of_all(rank: Rank, place: Place, size: int) -> float:
 
 
 def step_nccl(rank: Rank) -> NcclStepResult:
-    """Connect all GPUs: NCCL does it at the first collective."""
+    """Connect all GPUs, which NCCL does at the first collective."""
     if not rank.gpu:
         return {"applicable": False}
     group = rank.dist.new_group(backend=rank.gpu.backend, timeout=timedelta(seconds=rank.left()))
     rank.gpu = Place(rank.gpu.device, rank.gpu.backend, group)
-    with told_early(rank):
-        spent = sum_of_all(rank, rank.gpu, SMALLEST)
-    said = network(rank)
-    nccl_words(rank).unlink(missing_ok=True)
+    with report_network_early(rank):
+        spent = time_all_reduce(rank, rank.gpu, SMALLEST)
+    said = describe_network(rank)
+    get_nccl_log(rank).unlink(missing_ok=True)
     return {**said, "seconds": round(spent, 4)}
 
 
 @contextlib.contextmanager
-def told_early(rank: Rank) -> Iterator[None]:
-    """Say which network NCCL took as soon as it has: nodes that took different ones hang, and say nothing more."""
+def report_network_early(rank: Rank) -> Iterator[None]:
+    """Report NCCL's network as soon as its log names it: nodes with different networks hang without a message."""
     ended = threading.Event()
 
     def listen() -> None:
         while not ended.wait(LISTENING):
-            if any(TOOK in line for line in nccl_said(rank)):
-                rank.say(step="nccl", state="begin", data=network(rank))
+            if any(TOOK in line for line in read_nccl_log(rank)):
+                rank.say(step="nccl", state="begin", data=describe_network(rank))
                 return
 
     listener = threading.Thread(target=listen, daemon=True)
@@ -214,30 +222,30 @@ def told_early(rank: Rank) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        listener.join()  # or its line might be the last
+        listener.join()  # otherwise its line might come after the last one
 
 
-def network(rank: Rank) -> NcclStepResult:
-    """Which network NCCL took, and what may have kept it off a better one."""
+def describe_network(rank: Rank) -> NcclStepResult:
+    """Return the network that NCCL uses, and settings that may prevent a better one."""
     verbs = glob.glob("/dev/infiniband/uverbs*")
     return {
         "applicable": True,
-        "said": nccl_said(rank),
-        "settings": chosen(rank),
+        "said": read_nccl_log(rank),
+        "settings": find_network_choices(rank),
         "verbs": len(verbs),
         "shut": [str(one) for one in rank.settings.get("shut", []) if str(one) in verbs],
     }
 
 
-def chosen(rank: Rank) -> dict[str, JobVariable]:
-    """The choices that were taken from NCCL, and the file that did it: an environment before NCCL's own files."""
+def find_network_choices(rank: Rank) -> dict[str, JobVariable]:
+    """Return the variables that choose NCCL's network, and their source. The environment comes before files."""
     found: dict[str, JobVariable] = {}
-    # NCCL sets a variable only where there is none yet: the first file, and the first line of a name, hold
+    # NCCL does not replace a variable that is set: the first file and the first line of a name count
     for path in (os.environ.get("NCCL_CONF_FILE", ""), CONF):
-        for name, value in settings_in(path):
+        for name, value in read_nccl_settings(path):
             found.setdefault(name, {"value": value, "source": path})
-    file = environment_file(rank)
-    named = assigned(file)
+    file = get_environment_file(rank)
+    named = read_environment_file(file)
     for name in CHOICES:
         if name in os.environ:
             value = os.environ[name]
@@ -246,9 +254,9 @@ def chosen(rank: Rank) -> dict[str, JobVariable]:
     return {name: found[name] for name in CHOICES if name in found}
 
 
-def nccl_said(rank: Rank) -> list[str]:
-    """NCCL's own words about networks, each once: channels and threads say the same many times."""
-    path = nccl_words(rank)
+def read_nccl_log(rank: Rank) -> list[str]:
+    """Return the lines about networks in NCCL's log, each once: channels and threads repeat them."""
+    path = get_nccl_log(rank)
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     told: dict[str, str] = {}
     for line in lines:
@@ -257,8 +265,8 @@ def nccl_said(rank: Rank) -> list[str]:
     return [line[:LONGEST] for line in told.values()][:LINES]
 
 
-def message_sizes(most: int) -> list[int]:
-    """Bytes, from latency to bandwidth."""
+def list_message_sizes(most: int) -> list[int]:
+    """Return message sizes in bytes, from latency to bandwidth."""
     sizes = [SMALLEST]
     while sizes[-1] * GROWTH <= most:
         sizes.append(sizes[-1] * GROWTH)
@@ -266,13 +274,13 @@ def message_sizes(most: int) -> list[int]:
 
 
 def step_nccl_sizes(rank: Rank) -> NcclSizesStepResult:
-    """all_reduce by message size; algorithm and bus bandwidth as nccl-tests' PERFORMANCE.md defines them."""
+    """Time all_reduce by message size. nccl-tests' PERFORMANCE.md defines algorithm and bus bandwidth."""
     if not rank.gpu:
         return {"applicable": False}
     share = 2 * (rank.world - 1) / rank.world
     rows: list[NcclSizeResult] = []
-    for size in message_sizes(int(rank.settings["bandwidth_mib"]) << 20):
-        spent = [sum_of_all(rank, rank.gpu, size) for _ in range(WARM_UP + ROUNDS)][WARM_UP:]
+    for size in list_message_sizes(int(rank.settings["bandwidth_mib"]) << 20):
+        spent = [time_all_reduce(rank, rank.gpu, size) for _ in range(WARM_UP + ROUNDS)][WARM_UP:]
         rate = size * 8 / min(spent) / 1e9
         rows.append(
             {
@@ -285,8 +293,8 @@ def step_nccl_sizes(rank: Rank) -> NcclSizesStepResult:
     return {"applicable": True, "backend": rank.gpu.backend, "sizes": rows}
 
 
-def nccl_tests_command(rank: Rank) -> list[str]:
-    """nccl-tests over the GPUs of this node, in one process; empty where it is not installed or says nothing."""
+def build_nccl_tests_command(rank: Rank) -> list[str]:
+    """Return the command of nccl-tests over this node's GPUs in one process, [] if that is not possible."""
     names = rank.settings.get("nccl_tests") or NCCL_TESTS
     program = next((found for name in names if (found := shutil.which(name))), "")
     count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -296,9 +304,9 @@ def nccl_tests_command(rank: Rank) -> list[str]:
 
 
 def step_nccl_tests(rank: Rank) -> NcclTestsStepResult:
-    """nccl-tests' all_reduce_perf, where it is installed; the others wait at the store, not in a collective."""
+    """Run nccl-tests' all_reduce_perf if it is installed. The other ranks wait at the store, not in a collective."""
     said: NcclTestsStepResult = {"applicable": False}
-    command = nccl_tests_command(rank) if rank.gpu else []
+    command = build_nccl_tests_command(rank) if rank.gpu else []
     if command:
         own = ("RANK", "WORLD_SIZE", "MASTER_", "LOCAL_", "NCCL_DEBUG")
         env = {k: v for k, v in os.environ.items() if not k.startswith(own)}

@@ -1,4 +1,4 @@
-"""What the steps of a rank share: the rank itself, and the ways in which a check fails."""
+"""The data that the steps of a rank share, and the errors of a check."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 
 BEGUN = time.monotonic()
 RESERVE_SECONDS = 3.0
-ROW = 1024  # bytes in which a rank tells the others something
+ROW = 1024  # bytes of a message from a rank to the others
 LENGTH = 2  # of them hold the length
 
 
 class WrongValueError(Exception):
-    """Something came back that is not the exact result.
+    """A result is not exactly the expected value.
 
     Attributes:
-        check: one word for what was checked, empty for a collective.
-        ranks: the ranks at fault, empty for the rank that found it.
+        check: one word for the part that was checked, "" for a collective.
+        ranks: the ranks at fault. Empty: the rank that found it.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class UnsupportedError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where tensors lie and which process group moves them.
+    """The device of tensors, and the process group that moves them.
 
     Attributes:
         device: as torch names it: ``cpu``, ``cuda:1``.
@@ -52,34 +52,38 @@ class Place:
 
 
 class PickleRefusedError(RuntimeError):
-    """Something asked for an object of a peer's, and that would run whatever the peer likes."""
+    """A collective asked for a Python object of a peer. To unpickle it would run the peer's code."""
 
 
 def refuse_objects(dist: Any) -> None:
-    """Shut the one door by which torch unpickles what peers send: every *_object collective goes through these two.
+    """Replace the two functions with which torch unpickles data of peers in every *_object collective.
 
-    The ranks themselves use none; this is for what torch might do on its own in a version to come.
+    The ranks use none of them. A later version of torch might.
     """
 
     def refused(*_: Any, **__: Any) -> Any:
         raise PickleRefusedError(
-            "torch wanted to unpickle what a peer sent; the verification does not"
+            "torch tried to unpickle data of a peer, which the verification does not allow"
         )
 
     for name in ("_tensor_to_object", "_unpickler"):
         setattr(dist.distributed_c10d, name, refused)
 
 
-def encoded(value: Any) -> bytes:
-    """JSON in a row of bytes."""
+def encode_row(value: Any) -> bytes:
+    """Return a value as JSON in a row of bytes."""
     raw = json.dumps(value).encode()
     if len(raw) > ROW - LENGTH:
         raise ValueError(f"{len(raw)} bytes do not fit into a row of {ROW}")
     return (len(raw).to_bytes(LENGTH, "big") + raw).ljust(ROW, b"\0")
 
 
-def decoded(row: bytes) -> Any:
-    """What a peer says: JSON, whatever was sent; raises ValueError where it is none."""
+def decode_row(row: bytes) -> Any:
+    """Parse the row of a peer.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
     length = int.from_bytes(row[:LENGTH], "big")
     if length > len(row) - LENGTH:
         raise ValueError(f"a length of {length} bytes in a row of {len(row)}")
@@ -89,17 +93,17 @@ def decoded(row: bytes) -> Any:
         raise ValueError("nested too deep") from exc
 
 
-def told_by_all(rank: Rank, what: str, texts: Sequence[str]) -> list[list[str]]:
-    """A few short texts of every rank, at everybody's. Never an object: unpickling is running what a peer sent."""
+def gather_texts(rank: Rank, what: str, texts: Sequence[str]) -> list[list[str]]:
+    """Return a few short texts of each rank, on all ranks. They are never pickled objects, which could run code."""
     torch = rank.torch
-    mine = torch.tensor(list(encoded(list(texts))), dtype=torch.uint8)
+    mine = torch.tensor(list(encode_row(list(texts))), dtype=torch.uint8)
     found = [torch.zeros_like(mine) for _ in range(rank.world)]
     rank.dist.all_gather(found, mine)
     rows = []
     for number, row in enumerate(found):
         raw = bytes(row.tolist())
         try:
-            value = decoded(raw)
+            value = decode_row(raw)
         except ValueError:
             value = None
         fits = isinstance(value, list) and len(value) == len(texts)
@@ -111,7 +115,7 @@ def told_by_all(rank: Rank, what: str, texts: Sequence[str]) -> list[list[str]]:
 
 
 class Rank:
-    """What the steps share."""
+    """The state that the steps of a rank share."""
 
     def __init__(self, settings: dict[str, Any], events: Path) -> None:
         self.settings = settings
@@ -127,11 +131,11 @@ class Rank:
         self.gpu: Place | None = None
 
     def left(self) -> float:
-        """Seconds until the supervisor loses patience."""
+        """Return the seconds until the supervisor ends this rank."""
         spent = time.monotonic() - BEGUN
         return max(1.0, float(self.settings["deadline"]) - spent - RESERVE_SECONDS)
 
     def say(self, **event: Any) -> None:
-        """Write one line."""
+        """Write one event."""
         with self.events.open("a") as stream:
             stream.write(json.dumps(event) + "\n")

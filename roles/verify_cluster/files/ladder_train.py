@@ -1,8 +1,7 @@
-"""Rung L8: a short real training job, each of whose results is compared with what it must be.
+"""Check L8: a short real training job. Each of its results is compared with the value that it must have.
 
-Data and first parameters are multiples of 1/64 and 1/256, drawn as integers, so that they are the same bits on every
-processor; training is in float64, so that the order of additions cannot hide or feign a fault. Longer than other files:
-its steps share one network and one set of samples.
+Samples and first parameters are multiples of 1/64 and 1/256, drawn as integers, so they have the same bits on every
+CPU. The training uses float64, so that the order of additions can neither hide a fault nor look like one.
 """
 
 from __future__ import annotations
@@ -17,32 +16,32 @@ from typing import TYPE_CHECKING, Any
 
 from ladder_rank import Place, Rank, WrongValueError
 
-if TYPE_CHECKING:  # the controller's reader of these events; no such module is on a node
+if TYPE_CHECKING:  # types of these events. Nodes do not have this module
     from fullmesh.observed.ranks import TrainingStepResult
 
 SEED = 20260401
-SAMPLES = 16  # of every rank in every epoch: the set is divisible, so nothing need be repeated
+SAMPLES = 16  # of each rank in each epoch. The ranks divide the set evenly, so the sampler repeats no sample
 BATCH = 8
 EPOCHS = 2
 FEATURES = 8
 HIDDEN = 16
 RATE = 0.1
-# Float64 rounds at 1e-16 per operation and a few thousand follow one another; a lost sample moves the loss by 1e-4.
+# Float64 rounds at 1e-16 per operation, a few thousand times in a row. A lost sample changes the loss by 1e-4.
 CLOSE = 1e-9
-# bfloat16 rounds at 2^-9 = 0.2 % in each of the steps, on each rank's half of the batch alike; float16 is finer.
+# bfloat16 rounds at 2^-9 = 0.2 % in each step. float16 is finer.
 CLOSE_LOW = 0.02
-SCALE = 1024.0  # the default 65536 overflows in float16 at once and skips the first steps
+SCALE = 1024.0  # the default of 65536 overflows in float16 and skips the first steps
 MOST_SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Team:
-    """The ranks that train together, and the place where they do.
+    """The ranks that train together, and their device and process group.
 
     Attributes:
         members: global ranks.
         place: device, backend and the process group of the members.
-        seed: of the data, of the first parameters and of the sampler.
+        seed: of the samples, the first parameters and the sampler.
     """
 
     members: Sequence[int]
@@ -51,14 +50,12 @@ class Team:
 
     @property
     def samples(self) -> int:
-        """Size of the data set."""
+        """The size of the data set."""
         return SAMPLES * len(self.members)
 
 
-def paired(*rows: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """What stands at one place of each row; a row that is shorter is not a result, and never passes unseen.
-
-    zip's ``strict`` came with Python 3.10; a torch of one's own may run on EL 9's 3.9.
+def zip_rows(*rows: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Return the rows zipped, as ``zip`` with ``strict`` does, which Python 3.9 of EL 9 does not have.
 
     Raises:
         ValueError: the rows differ in length.
@@ -66,12 +63,12 @@ def paired(*rows: Iterable[Any]) -> list[tuple[Any, ...]]:
     held = [list(row) for row in rows]
     sizes = [len(row) for row in held]
     if len(set(sizes)) > 1:
-        raise ValueError(f"rows of {', '.join(map(str, sizes))} values, which should be as many")
+        raise ValueError(f"rows of {', '.join(map(str, sizes))} values, which must be equally long")
     return list(zip(*held))
 
 
 class Samples:
-    """A data set that gives every sample together with its number."""
+    """A data set that returns each sample together with its number."""
 
     def __init__(self, rank: Rank, team: Team) -> None:
         torch = rank.torch
@@ -89,8 +86,8 @@ class Samples:
         return index, self.inputs[index], self.wanted[index]
 
 
-def network(rank: Rank, team: Team, dtype: Any = None) -> Any:
-    """The same two layers on every rank."""
+def build_network(rank: Rank, team: Team, dtype: Any = None) -> Any:
+    """Build a network of two layers, with the same parameters on every rank."""
     torch = rank.torch
     drawn = torch.Generator().manual_seed(team.seed + 1)
     dtype = dtype or torch.float64
@@ -105,53 +102,53 @@ def network(rank: Rank, team: Team, dtype: Any = None) -> Any:
     return made
 
 
-def loss_of(rank: Rank, net: Any, inputs: Any, wanted: Any) -> Any:
-    """Mean of the squared differences."""
+def compute_loss(rank: Rank, net: Any, inputs: Any, wanted: Any) -> Any:
+    """Return the mean of the squared differences."""
     return rank.torch.nn.functional.mse_loss(net(inputs).to(wanted.dtype), wanted)
 
 
-def gathered(rank: Rank, team: Team, values: Any) -> list[list[Any]]:
-    """A short row of numbers of every member, at everybody's."""
+def gather_rows(rank: Rank, team: Team, values: Any) -> list[list[Any]]:
+    """Return the short row of numbers of each member, on all members."""
     mine = values.to(team.place.device)
     found = [rank.torch.zeros_like(mine) for _ in team.members]
     rank.dist.all_gather(found, mine, group=team.place.group)
     return [row.tolist() for row in found]
 
 
-def numbers(rank: Rank, values: Iterable[float]) -> Any:
-    """A row of float64."""
+def make_row(rank: Rank, values: Iterable[float]) -> Any:
+    """Return a row of float64."""
     return rank.torch.tensor(list(values), dtype=rank.torch.float64)
 
 
-def odd_ones(team: Team, rows: Sequence[Any]) -> list[int]:
-    """The ranks that differ from most; with two, the second is held against the first."""
+def find_odd_members(team: Team, rows: Sequence[Any]) -> list[int]:
+    """Return the ranks whose row differs from most rows. Of two ranks, this is the second."""
     usual = max(rows, key=rows.count)
-    return [member for member, row in paired(team.members, rows) if row != usual]
+    return [member for member, row in zip_rows(team.members, rows) if row != usual]
 
 
-def shown(ranks: Sequence[int]) -> str:
-    """Ranks in words."""
+def format_numbers(ranks: Sequence[int]) -> str:
+    """Format numbers of ranks or samples for a message."""
     more = f" and {len(ranks) - MOST_SHOWN} more" if len(ranks) > MOST_SHOWN else ""
     return ", ".join(str(rank) for rank in ranks[:MOST_SHOWN]) + more
 
 
-def same_start(rank: Rank, team: Team, data: Samples) -> None:
-    """Every member begins with the same samples and the same parameters, to the bit."""
+def check_same_start(rank: Rank, team: Team, data: Samples) -> None:
+    """Check that all members start with the same samples and parameters, to the bit."""
     weights = rank.torch.arange(1, team.samples + 1, dtype=rank.torch.float64)
     first = (data.inputs.cpu().sum(1) * weights).sum()
     second = (data.wanted.cpu()[:, 0] * weights).sum()
-    third = sum(held.detach().sum().item() for held in network(rank, team).parameters())
-    rows = gathered(rank, team, numbers(rank, (first.item(), second.item(), third)))
-    odd = odd_ones(team, rows)
+    third = sum(held.detach().sum().item() for held in build_network(rank, team).parameters())
+    rows = gather_rows(rank, team, make_row(rank, (first.item(), second.item(), third)))
+    odd = find_odd_members(team, rows)
     if odd:
         at = team.members.index(odd[0])
         usual = max(rows, key=rows.count)
-        what = f"rank {shown(odd)} starts from other data or parameters than the others (its seed)"
+        what = f"rank {format_numbers(odd)} starts from other data or parameters than the others (its seed)"
         raise WrongValueError(what, rows[at], usual, "start", odd)
 
 
-def sampler_of(rank: Rank, team: Team, data: Samples) -> Any:
-    """The sampler that jobs use."""
+def make_sampler(rank: Rank, team: Team, data: Samples) -> Any:
+    """Return the sampler that jobs use."""
     return rank.torch.utils.data.DistributedSampler(
         data,
         num_replicas=len(team.members),
@@ -161,9 +158,9 @@ def sampler_of(rank: Rank, team: Team, data: Samples) -> Any:
     )
 
 
-def batches_of(rank: Rank, team: Team, data: Samples) -> list[list[Any]]:
-    """What the loader hands out, epoch by epoch."""
-    sampler = sampler_of(rank, team, data)
+def load_batches(rank: Rank, team: Team, data: Samples) -> list[list[Any]]:
+    """Return the batches of the loader for each epoch."""
+    sampler = make_sampler(rank, team, data)
     loader = rank.torch.utils.data.DataLoader(data, batch_size=BATCH, sampler=sampler)
     epochs = []
     for epoch in range(EPOCHS):
@@ -172,148 +169,148 @@ def batches_of(rank: Rank, team: Team, data: Samples) -> list[list[Any]]:
     return epochs
 
 
-def each_sample_once(rank: Rank, team: Team, epochs: Sequence[Sequence[Any]]) -> None:
-    """No sample twice, none lost, in every epoch: the numbers of all members are put together."""
+def check_samples(rank: Rank, team: Team, epochs: Sequence[Sequence[Any]]) -> None:
+    """Check that in each epoch, the members together got each sample exactly once."""
     torch = rank.torch
     for epoch, batches in enumerate(epochs):
         mine = [int(number) for batch in batches for number in batch[0]]
-        sizes = [int(row[0]) for row in gathered(rank, team, torch.tensor([len(mine)]))]
-        odd = [m for m, size in paired(team.members, sizes) if size != SAMPLES]
+        sizes = [int(row[0]) for row in gather_rows(rank, team, torch.tensor([len(mine)]))]
+        odd = [m for m, size in zip_rows(team.members, sizes) if size != SAMPLES]
         if odd:
             seen = sizes[team.members.index(odd[0])]
-            what = f"epoch {epoch}: number of samples that rank {shown(odd)} was given"
+            what = f"epoch {epoch}: number of samples that rank {format_numbers(odd)} was given"
             raise WrongValueError(what, seen, SAMPLES, "sampler", odd)
-        rows = gathered(rank, team, torch.tensor(mine))
+        rows = gather_rows(rank, team, torch.tensor(mine))
         held = [number for row in rows for number in row]
         twice = sorted(number for number, times in Counter(held).items() if times > 1)
         lost = sorted(set(range(team.samples)) - set(held))
         if twice or lost:
-            parts = partition(rank, team, epoch)
-            odd = [m for m, row, part in paired(team.members, rows, parts) if row != part]
-            what = f"epoch {epoch}, sampler of rank {shown(odd)}"
-            text = f"{len(twice)} samples twice ({shown(twice)}), {len(lost)} lost ({shown(lost)})"
+            parts = split_order(rank, team, epoch)
+            odd = [m for m, row, part in zip_rows(team.members, rows, parts) if row != part]
+            what = f"epoch {epoch}, sampler of rank {format_numbers(odd)}"
+            text = f"{len(twice)} samples twice ({format_numbers(twice)}), {len(lost)} lost ({format_numbers(lost)})"
             raise WrongValueError(what, text, "each sample once", "sampler", odd)
 
 
-def order_of(rank: Rank, team: Team, epoch: int) -> list[int]:
-    """The order of an epoch, as torch documents it: randperm with seed + epoch."""
+def compute_order(rank: Rank, team: Team, epoch: int) -> list[int]:
+    """Return the order of an epoch, as torch documents it: randperm with seed + epoch."""
     drawn = rank.torch.Generator().manual_seed(team.seed + epoch)
     order: list[int] = rank.torch.randperm(team.samples, generator=drawn).tolist()
     return order
 
 
-def partition(rank: Rank, team: Team, epoch: int) -> list[list[int]]:
-    """Which samples each member must be given, without asking the sampler."""
-    order, size = order_of(rank, team, epoch), len(team.members)
+def split_order(rank: Rank, team: Team, epoch: int) -> list[list[int]]:
+    """Return the samples that each member must get, computed without the sampler."""
+    order, size = compute_order(rank, team, epoch), len(team.members)
     return [order[at::size] for at in range(size)]
 
 
-def whole_batches(rank: Rank, team: Team, data: Samples) -> list[Any]:
-    """The batches that all members together are given, for one process alone."""
+def build_whole_batches(rank: Rank, team: Team, data: Samples) -> list[Any]:
+    """Return the batches of all members together, for a single process."""
     size = BATCH * len(team.members)
     found = []
     for epoch in range(EPOCHS):
-        order = order_of(rank, team, epoch)
+        order = compute_order(rank, team, epoch)
         for at in range(0, team.samples, size):
             picked = rank.torch.tensor(order[at : at + size], device=team.place.device)
             found.append((picked, data.inputs[picked], data.wanted[picked]))
     return found
 
 
-def train(rank: Rank, net: Any, batches: Iterable[Any], data: Samples) -> list[float]:
-    """Train; the loss over all samples before the first step and after each."""
+def train_network(rank: Rank, net: Any, batches: Iterable[Any], data: Samples) -> list[float]:
+    """Train a network. Return the loss over all samples before the first step and after each step."""
     descent = rank.torch.optim.SGD(net.parameters(), lr=RATE)
 
     def whole() -> float:
         with rank.torch.no_grad():
-            return float(loss_of(rank, net, data.inputs, data.wanted))
+            return float(compute_loss(rank, net, data.inputs, data.wanted))
 
     losses = [whole()]
     for _, inputs, wanted in batches:
         descent.zero_grad()
-        loss_of(rank, net, inputs, wanted).backward()
+        compute_loss(rank, net, inputs, wanted).backward()
         descent.step()
         losses.append(whole())
     return losses
 
 
-def alone(rank: Rank, team: Team, data: Samples) -> tuple[list[float], list[float]]:
-    """What one process gets from the same samples: losses and parameters."""
-    net = network(rank, team)
-    losses = train(rank, net, whole_batches(rank, team, data), data)
-    return losses, flat(rank, net)
+def train_alone(rank: Rank, team: Team, data: Samples) -> tuple[list[float], list[float]]:
+    """Return the losses and parameters that a single process gets from the same samples."""
+    net = build_network(rank, team)
+    losses = train_network(rank, net, build_whole_batches(rank, team, data), data)
+    return losses, flatten_parameters(rank, net)
 
 
-def flat(rank: Rank, net: Any) -> list[float]:
-    """All parameters in a row."""
+def flatten_parameters(rank: Rank, net: Any) -> list[float]:
+    """Return all parameters in a row."""
     found: list[float] = rank.torch.cat([p.detach().flatten() for p in net.parameters()]).tolist()
     return found
 
 
-def machine(rank: Rank, team: Team) -> str:
-    """What decides how numbers are rounded: processors of different kinds fuse operations differently."""
+def describe_machine(rank: Rank, team: Team) -> str:
+    """Return the kind of CPU or GPU. Different kinds fuse operations differently, and so round differently."""
     if team.place.device == "cpu":
         return str(rank.torch.backends.cpu.get_cpu_capability())
     return str(rank.torch.cuda.get_device_name())
 
 
-def alike(rank: Rank, team: Team) -> bool:
-    """Whether all members round alike, so that equal means equal to the bit."""
-    # sum of the bytes: short, the same length everywhere, and enough to tell the few kinds apart
-    kind = sum(at * byte for at, byte in enumerate(machine(rank, team).encode(), 1))
-    return len({row[0] for row in gathered(rank, team, rank.torch.tensor([kind]))}) == 1
+def is_rounding_alike(rank: Rank, team: Team) -> bool:
+    """Return whether all members round in the same way, so that their results must be equal to the bit."""
+    # a sum of the bytes has the same length on all members, and differs between the few kinds
+    kind = sum(at * byte for at, byte in enumerate(describe_machine(rank, team).encode(), 1))
+    return len({row[0] for row in gather_rows(rank, team, rank.torch.tensor([kind]))}) == 1
 
 
-def near(one: float, other: float, most: float) -> bool:
-    """Equal, but for a share of *most*; a NaN is near nothing."""
+def is_near(one: float, other: float, most: float) -> bool:
+    """Return whether two numbers differ by at most the share *most*. A NaN is near no number."""
     return abs(one - other) <= most * max(abs(one), abs(other), 1e-6)
 
 
-def same_everywhere(rank: Rank, team: Team, what: str, values: Sequence[float]) -> None:
-    """Losses and parameters are the same on all members, to the bit where the machines are alike."""
-    rows = gathered(rank, team, numbers(rank, values))
-    lost = [m for m, row in paired(team.members, rows) if not all(map(math.isfinite, row))]
+def check_same_everywhere(rank: Rank, team: Team, what: str, values: Sequence[float]) -> None:
+    """Check that losses or parameters are the same on all members, to the bit if they round in the same way."""
+    rows = gather_rows(rank, team, make_row(rank, values))
+    lost = [m for m, row in zip_rows(team.members, rows) if not all(map(math.isfinite, row))]
     if lost:
         raise WrongValueError(
-            f"{what} of rank {shown(lost)}", "no number", "a number", "ranks", lost
+            f"{what} of rank {format_numbers(lost)}", "no number", "a number", "ranks", lost
         )
-    most = 0.0 if alike(rank, team) else CLOSE
+    most = 0.0 if is_rounding_alike(rank, team) else CLOSE
     usual = max(rows, key=rows.count)
-    for member, row in paired(team.members, rows):
-        apart = next(((a, b) for a, b in paired(row, usual) if not near(a, b, most)), None)
+    for member, row in zip_rows(team.members, rows):
+        apart = next(((a, b) for a, b in zip_rows(row, usual) if not is_near(a, b, most)), None)
         if apart:
             raise WrongValueError(
                 f"{what} of rank {member}, against the others'", *apart, "ranks", [member]
             )
 
 
-def as_alone(
+def check_against_reference(
     team: Team, what: str, seen: Sequence[float], wanted: Sequence[float], most: float = CLOSE
 ) -> None:
-    """What came out is what one process alone gets."""
-    for number, (one, other) in enumerate(paired(seen, wanted)):
-        if not near(one, other, most):
-            text = f"{what} after step {number} over ranks {shown(list(team.members))}"
+    """Check that the results are those of a single process."""
+    for number, (one, other) in enumerate(zip_rows(seen, wanted)):
+        if not is_near(one, other, most):
+            text = f"{what} after step {number} over ranks {format_numbers(list(team.members))}"
             raise WrongValueError(text, one, f"{other} (one process alone)", "reference")
 
 
-def parallel(rank: Rank, net: Any, team: Team) -> Any:
-    """DDP over the members."""
+def wrap_with_ddp(rank: Rank, net: Any, team: Team) -> Any:
+    """Wrap a network with DDP over the members."""
     return rank.torch.nn.parallel.DistributedDataParallel(net, process_group=team.place.group)
 
 
 def train_together(rank: Rank, team: Team) -> TrainingStepResult:
-    """DDP with a DistributedSampler, from the first check to the last."""
+    """Train with DDP and a DistributedSampler, and check each result."""
     data = Samples(rank, team)
-    same_start(rank, team, data)
-    epochs = batches_of(rank, team, data)
-    each_sample_once(rank, team, epochs)
-    net = parallel(rank, network(rank, team), team)
-    losses = train(rank, net, itertools.chain(*epochs), data)
-    same_everywhere(rank, team, "loss", losses)
-    same_everywhere(rank, team, "parameter", flat(rank, net))
-    wanted, _ = alone(rank, team, data)
-    as_alone(team, "loss", losses, wanted)
+    check_same_start(rank, team, data)
+    epochs = load_batches(rank, team, data)
+    check_samples(rank, team, epochs)
+    net = wrap_with_ddp(rank, build_network(rank, team), team)
+    losses = train_network(rank, net, itertools.chain(*epochs), data)
+    check_same_everywhere(rank, team, "loss", losses)
+    check_same_everywhere(rank, team, "parameter", flatten_parameters(rank, net))
+    wanted, _ = train_alone(rank, team, data)
+    check_against_reference(team, "loss", losses, wanted)
     return {
         "applicable": True,
         "device": team.place.device,
@@ -327,25 +324,25 @@ def train_together(rank: Rank, team: Team) -> TrainingStepResult:
 
 
 def step_ddp(rank: Rank, place: Place) -> TrainingStepResult:
-    """All ranks train one model."""
+    """Train one model on all ranks."""
     return train_together(rank, Team(range(rank.world), place))
 
 
-def low_precision(rank: Rank, place: Place) -> Any:
-    """What autocast is asked for: float16 wants a GPU, bfloat16 is everywhere."""
+def choose_low_precision(rank: Rank, place: Place) -> Any:
+    """Return the type for autocast: float16 needs a GPU, bfloat16 works on CPUs as well."""
     return rank.torch.bfloat16 if place.device == "cpu" else rank.torch.float16
 
 
 def step_amp(rank: Rank, place: Place) -> TrainingStepResult:
-    """Mixed precision: autocast and the gradient scaler, held against the exact losses."""
+    """Train with autocast and the gradient scaler, and compare with the exact losses."""
     torch, team = rank.torch, Team(range(rank.world), place)
-    kind, low = torch.device(place.device).type, low_precision(rank, place)
+    kind, low = torch.device(place.device).type, choose_low_precision(rank, place)
     data = Samples(rank, team)
-    net = parallel(rank, network(rank, team, torch.float32), team)
+    net = wrap_with_ddp(rank, build_network(rank, team, torch.float32), team)
     descent = torch.optim.SGD(net.parameters(), lr=RATE)
     scaler = torch.amp.GradScaler(kind, init_scale=SCALE)
     losses = []
-    for _, inputs, wanted in itertools.chain(*batches_of(rank, team, data)):
+    for _, inputs, wanted in itertools.chain(*load_batches(rank, team, data)):
         descent.zero_grad()
         with torch.autocast(kind, dtype=low):
             out = net(inputs.float())
@@ -355,12 +352,12 @@ def step_amp(rank: Rank, place: Place) -> TrainingStepResult:
         scaler.step(descent)
         scaler.update()
         with torch.no_grad():
-            losses.append(loss_of(rank, net, data.inputs.float(), data.wanted).item())
+            losses.append(compute_loss(rank, net, data.inputs.float(), data.wanted).item())
     if scaler.get_scale() < SCALE:
         raise WrongValueError("gradients overflowed; the scale", scaler.get_scale(), SCALE, "amp")
-    same_everywhere(rank, team, f"loss in {low}", losses)
-    wanted_losses, _ = alone(rank, team, data)
-    as_alone(team, f"loss in {low}", losses, wanted_losses[1:], CLOSE_LOW)
+    check_same_everywhere(rank, team, f"loss in {low}", losses)
+    wanted_losses, _ = train_alone(rank, team, data)
+    check_against_reference(team, f"loss in {low}", losses, wanted_losses[1:], CLOSE_LOW)
     return {
         "applicable": True,
         "dtype": str(low),
@@ -369,15 +366,15 @@ def step_amp(rank: Rank, place: Place) -> TrainingStepResult:
     }
 
 
-def subgroups(rank: Rank) -> list[list[int]]:
-    """Every other rank, so that a group spans nodes; of two ranks both."""
+def list_subgroups(rank: Rank) -> list[list[int]]:
+    """Return groups of every other rank, so that they span nodes. Two ranks are one group."""
     few = [list(range(rank.world))]
     evens_odds = [list(range(0, rank.world, 2)), list(range(1, rank.world, 2))]
     return few if rank.world < 3 else evens_odds  # noqa: PLR2004 (two ranks make no two groups)
 
 
-def group_for(rank: Rank, members: list[int], place: Place) -> Any:
-    """A subgroup on this backend; those of Gloo are there since rung L4."""
+def make_group(rank: Rank, members: list[int], place: Place) -> Any:
+    """Return a subgroup on this backend. Check L4 has already created those of Gloo."""
     if place.backend == "gloo" and place.device == "cpu":
         held = [group for ranks, group in rank.groups if ranks == members]
         if held:
@@ -386,10 +383,10 @@ def group_for(rank: Rank, members: list[int], place: Place) -> Any:
 
 
 def step_subgroups(rank: Rank, place: Place) -> TrainingStepResult:
-    """Groups train at the same time, each on its own data; nothing of one gets into another."""
+    """Train all groups at the same time, each with its own data. No group may change the results of another."""
     said: TrainingStepResult = {"applicable": False}
-    wanted = subgroups(rank)
-    made = [(members, group_for(rank, members, place)) for members in wanted]
+    wanted = list_subgroups(rank)
+    made = [(members, make_group(rank, members, place)) for members in wanted]
     for number, (members, group) in enumerate(made):
         if rank.rank in members:
             own = Place(place.device, place.backend, group)
@@ -397,8 +394,8 @@ def step_subgroups(rank: Rank, place: Place) -> TrainingStepResult:
     return {**said, "groups": wanted}
 
 
-def sharded(rank: Rank, net: Any, place: Place) -> Any:
-    """FSDP's full shard of every layer and of the whole."""
+def shard_network(rank: Rank, net: Any, place: Place) -> Any:
+    """Shard every layer and the whole network with FSDP."""
     fsdp = rank.dist.fsdp
     mesh = rank.dist.device_mesh.DeviceMesh.from_group(
         place.group, rank.torch.device(place.device).type
@@ -410,12 +407,12 @@ def sharded(rank: Rank, net: Any, place: Place) -> Any:
     return net
 
 
-def is_sharded(rank: Rank, team: Team, net: Any) -> None:
-    """The ranks hold the parameters between them, each its part."""
+def check_sharding(rank: Rank, team: Team, net: Any) -> None:
+    """Check that each rank holds only its part of the parameters."""
     held = [float(p.to_local().numel()) for p in net.parameters()]
-    rows = gathered(rank, team, numbers(rank, held))
+    rows = gather_rows(rank, team, make_row(rank, held))
     whole = [float(p.numel()) for p in net.parameters()]
-    total = [sum(column) for column in paired(*rows)]
+    total = [sum(column) for column in zip_rows(*rows)]
     if total != whole:
         raise WrongValueError("parameters held by all ranks together", total, whole, "sharding")
     if rank.world > 1 and sum(held) >= sum(whole):
@@ -425,17 +422,19 @@ def is_sharded(rank: Rank, team: Team, net: Any) -> None:
 
 
 def step_fsdp(rank: Rank, place: Place) -> TrainingStepResult:
-    """FSDP: the shards are shards, and what they learn is what one process learns."""
+    """Train with FSDP. Check that parameters are sharded, and that the result is that of a single process."""
     team = Team(range(rank.world), place)
     data = Samples(rank, team)
-    net = sharded(rank, network(rank, team), place)
-    is_sharded(rank, team, net)
-    losses = train(rank, net, itertools.chain(*batches_of(rank, team, data)), data)
-    same_everywhere(rank, team, "loss under FSDP", losses)
+    net = shard_network(rank, build_network(rank, team), place)
+    check_sharding(rank, team, net)
+    losses = train_network(rank, net, itertools.chain(*load_batches(rank, team, data)), data)
+    check_same_everywhere(rank, team, "loss under FSDP", losses)
     found = [p.full_tensor().detach().flatten() for p in net.parameters()]
-    wanted, parameters = alone(rank, team, data)
-    as_alone(team, "loss under FSDP", losses, wanted)
-    as_alone(team, "parameter under FSDP", rank.torch.cat(found).tolist(), parameters)
+    wanted, parameters = train_alone(rank, team, data)
+    check_against_reference(team, "loss under FSDP", losses, wanted)
+    check_against_reference(
+        team, "parameter under FSDP", rank.torch.cat(found).tolist(), parameters
+    )
     return {"applicable": True, "loss": losses[-1], "reference": wanted[-1]}
 
 
@@ -447,17 +446,17 @@ JOBS: dict[str, Callable[[Rank, Place], TrainingStepResult]] = {
 }
 
 
-def on_cpu(job: Callable[[Rank, Place], TrainingStepResult], rank: Rank) -> TrainingStepResult:
-    """Train on the processors, over Gloo."""
+def run_on_cpu(job: Callable[[Rank, Place], TrainingStepResult], rank: Rank) -> TrainingStepResult:
+    """Train on the CPUs, over Gloo."""
     return job(rank, Place("cpu", "gloo", rank.dist.group.WORLD))
 
 
-def on_gpu(job: Callable[[Rank, Place], TrainingStepResult], rank: Rank) -> TrainingStepResult:
-    """Train on the GPUs, over NCCL, where rung L7 found them."""
+def run_on_gpu(job: Callable[[Rank, Place], TrainingStepResult], rank: Rank) -> TrainingStepResult:
+    """Train on the GPUs, over NCCL, if check L7 found them."""
     return job(rank, rank.gpu) if rank.gpu else {"applicable": False}
 
 
 STEPS: dict[str, Callable[[Rank], TrainingStepResult]] = {
-    **{name: partial(on_cpu, job) for name, job in JOBS.items()},
-    **{f"gpu_{name}": partial(on_gpu, job) for name, job in JOBS.items()},
+    **{name: partial(run_on_cpu, job) for name, job in JOBS.items()},
+    **{f"gpu_{name}": partial(run_on_gpu, job) for name, job in JOBS.items()},
 }

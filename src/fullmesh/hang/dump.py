@@ -24,7 +24,7 @@ Judged = Sequence[tuple[QueriedJob, Sequence[HangFinding]]]
 
 
 def jobs_to_json(judged: Judged, rest: Sequence[str] = ()) -> str:
-    """For programs: the first job, and the others as ``others``."""
+    """Return the first job as JSON for programs, and the others as ``others``."""
     first, *others = [
         {
             "schema": SCHEMA,
@@ -45,7 +45,7 @@ def jobs_to_json(judged: Judged, rest: Sequence[str] = ()) -> str:
 
 
 def hang_finding_to_data(finding: HangFinding) -> dict[str, Any]:
-    """A finding for programs: rank, collective and line are fields of their own."""
+    """Return a finding as data for programs: rank, collective and line are separate fields."""
     found = {
         name: clean_and_shorten(value, LONGEST) if isinstance(value, str) else value
         for name, value in finding.as_dict().items()

@@ -215,12 +215,12 @@ class HangResponse:
     dumps: int = 0
 
     def note_stall(self, node: str, job: str, account: str) -> None:
-        """A node reports that its ranks make no progress."""
+        """Record that a node's ranks make no progress."""
         self.hung[node] = (job, account)
         self.query_at = time.monotonic() + AGAIN
 
     def note_progress(self, node: str) -> None:
-        """A node reports that its ranks continue."""
+        """Record that a node's ranks continue."""
         self.hung.pop(node, None)
 
     def respond(

@@ -77,7 +77,7 @@ class StallReporter:
         return found
 
     def forget(self) -> None:
-        """The job continues: report all later findings again."""
+        """Report all later findings again, because the job continues."""
         self.reported.clear()
 
     def lines(self) -> list[str]:

@@ -71,7 +71,7 @@ def render_change_table(changes: Sequence[TaskChange], everybody: int, width: in
 
 
 def render_change_list(found: Sequence[tuple[str, str, str]], width: int) -> list[str]:
-    """The changes below a line with their role and nodes. Neither a path nor a node's name is cut."""
+    """Render the changes below a line with their role and nodes. No path and no node name is cut."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for owner, what, hosts in found:
         grouped.setdefault((owner, hosts), []).append(what)

@@ -73,7 +73,7 @@ def render_phase_line(phase: RunPhase, *, check: bool = False, width: int = 0) -
 
 
 def format_running_task(progress: RunProgress) -> str:
-    """The running task."""
+    """Format the running task."""
     task = progress.task.rpartition(" | ")[2]
     return f"{progress.role}: {task}" if progress.role else task
 

@@ -28,7 +28,7 @@ class TerminalView(PlainView):
         self.live: Live | None = None
 
     def __rich__(self) -> Group:
-        """The region: the phase, its task, and each node."""
+        """Render the region: the phase, its task, and each node."""
         now, progress = time.time(), self.progress
         phase = progress.phase
         head, begun = Text(f" {clean_line(self.doing)}"), now - (time.monotonic() - self.begun)
@@ -57,7 +57,7 @@ class TerminalView(PlainView):
         return rows
 
     def row(self, text: str) -> Text:
-        """A line of the region, cut at the window's edge."""
+        """Render a line of the region, cut at the window's edge."""
         shown = Text(f"     {text}", "dim")
         shown.truncate(self.console.width - 1, overflow="ellipsis")
         return shown
@@ -73,11 +73,11 @@ class TerminalView(PlainView):
             self.live.refresh()
 
     def say(self, text: str, style: str = "") -> None:
-        """A line that stays, above the region."""
+        """Print a line above the region. It stays."""
         self.console.print(Text(clean_text(text), style), soft_wrap=True)
 
     def ended(self, phase: RunPhase) -> None:
-        """A line for a phase."""
+        """Print the line of a phase that has ended."""
         good, bad = self.marks
         mark = Text(f"{bad} ", "bold red") if phase.failed else Text(f"{good} ", "green")
         style = "red" if phase.failed else ""
@@ -86,7 +86,7 @@ class TerminalView(PlainView):
         self.console.print(mark.append(line, style), soft_wrap=True)
 
     def failed(self, failure: Failure) -> None:
-        """A failure in full."""
+        """Print a failure in full."""
         head, *message = lines.render_failure(failure)
         self.say(head, "bold red")
         for line in message:

@@ -88,16 +88,16 @@ class ProgressListener(Protocol):
     """A view of the run."""
 
     def announce(self, hosts: Sequence[str]) -> None:
-        """The run begins on these nodes."""
+        """Show that the run begins on these nodes."""
 
     def ended(self, phase: RunPhase) -> None:
-        """A phase is over."""
+        """Show that a phase has ended."""
 
     def failed(self, failure: Failure) -> None:
-        """Hosts have failed."""
+        """Show that hosts have failed."""
 
     def said(self, hosts: tuple[str, ...], text: str) -> None:
-        """The run has a message for the user."""
+        """Show a message of the run."""
 
 
 @dataclass
@@ -222,7 +222,7 @@ class RunProgress:
         self._close(event["at"])
 
     def abandon(self, at: float) -> None:
-        """The run ended without an end event: it was killed, or Ansible itself failed."""
+        """Close a run that ended without an end event: it was killed, or Ansible itself failed."""
         self._tell()
         if self.phase is not None and not self.over:
             self.phase.failed |= dict.fromkeys(self.waiting)

@@ -21,16 +21,16 @@ class RunView(ProgressListener, Protocol):
     preview: str
 
     def tick(self) -> None:
-        """Some time went by."""
+        """Update the view after some time."""
 
     def status(self, text: str) -> None:
         """Show a step outside of any playbook."""
 
     def raw(self, line: str) -> None:
-        """A line of the event stream."""
+        """Take a line of the event stream."""
 
     def say(self, text: str, style: str = "") -> None:
-        """A line of the command's own."""
+        """Show a line of the command itself."""
 
     def close(self) -> None:
         """End the view."""
@@ -60,12 +60,12 @@ class PlainView:
             self.say(lines.render_change_notice(hosts, self.preview))
 
     def ended(self, phase: RunPhase) -> None:
-        """A line for a phase."""
+        """Show the line of a phase that has ended."""
         mark = "FAILED " if phase.failed else "ok     "
         self.say(mark + lines.render_phase_line(phase, check=self.progress.check))
 
     def failed(self, failure: Failure) -> None:
-        """A failure in full."""
+        """Show a failure in full."""
         for line in lines.render_failure(failure):
             self.say(line)
 

@@ -194,7 +194,7 @@ def describe_figures(result: Result) -> list[str]:
 
 
 def number_bisect_runs(result: Result) -> Iterator[tuple[int, BisectRun]]:
-    """Number the runs of --bisect."""
+    """Yield the runs of --bisect with their numbers."""
     return enumerate(result.get("bisect", []), 1)
 
 

@@ -59,7 +59,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def build_diagnose_command(args: argparse.Namespace, name: str, *, quiet: bool = True) -> list[str]:
-    """The call of ansible-playbook."""
+    """Build the call of ansible-playbook."""
     settings = {
         "diagnose_run": name,
         "diagnose_call_seconds": max(CALL_LEAST, int(args.deadline * CALL_SHARE)),

@@ -39,7 +39,7 @@ def show_run_end(shown: RunView, outcome: RunOutcome) -> None:
 
 
 def write_exit_event(shown: RunView, outcome: RunOutcome, code: int) -> None:
-    """The last line of ``--progress json``."""
+    """Write the last line of ``--progress json``."""
     result = str(shown.progress.result or "")
     shown.raw(
         json.dumps({"event": "exit", "code": code, "log": str(outcome.log), "result": result})

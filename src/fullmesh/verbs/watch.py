@@ -118,7 +118,7 @@ def print_watch_error(code: str, text: str) -> int:
 
 
 def format_watch_options(args: argparse.Namespace) -> list[str]:
-    """The waiting times for the watch on a node."""
+    """Format the waiting times for the watch on a node."""
     times = {"within": args.within, "kill-after": args.kill_after, "stalled": args.stalled}
     return [word for name, value in times.items() for word in (f"--{name}", f"{value:g}")]
 

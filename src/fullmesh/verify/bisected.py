@@ -43,7 +43,7 @@ class BisectNodePart(TypedDict):
 
 
 def number_group_ranks(plan: ClusterPlan, group: Sequence[str]) -> dict[str, list[int]]:
-    """Number the ranks of each node of a group, from 0 in every group."""
+    """Return the numbers of the ranks of each node of a group, from 0 in every group."""
     found: dict[str, list[int]] = {}
     first = 0
     for name in group:

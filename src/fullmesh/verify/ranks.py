@@ -36,7 +36,7 @@ CHECKS = {
 STORES = ("store", "rendezvous")
 # Codes for an error of the step "import", by its text. Otherwise VC-302.
 IMPORT_ERRORS = (
-    ("VC-310", re.compile(r"PermissionError|this account may not read")),
+    ("VC-310", re.compile(r"PermissionError|this account cannot read")),
     (
         "VC-311",
         re.compile(

@@ -83,7 +83,7 @@ class RdmaMachine:
         return f"10.79.{self.number}.15"
 
     def rail_address(self, rail: int) -> str:
-        """The address on a rail, or with 0 on the cluster network."""
+        """Return the address on a rail, or with 0 on the cluster network."""
         return f"10.8{rail}.0.{11 + self.number}"
 
     def build_command(self, image: Path) -> list[str]:
