@@ -30,6 +30,13 @@ SHOWN = tuple(
             "has runAsNonRoot", r"(?P<detail>container has runAsNonRoot and image will run as root)"
         ),
         Pattern("MountVolume.SetUp failed", r"(?P<detail>MountVolume\.SetUp failed for volume)"),
+        Pattern(
+            "number of devices unavailable",
+            (
+                r"(?P<detail>requested number of devices unavailable for [\w./-]{1,60}\. "
+                r"Requested: \d{1,4}, Available: \d{1,4})"
+            ),
+        ),
         Pattern("FailedCreatePodSandBox", r"(?P<detail>Failed ?CreatePodSandBox)"),
     )
 )

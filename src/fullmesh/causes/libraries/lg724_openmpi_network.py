@@ -35,6 +35,11 @@ CAUSE = LogCause(
         ),
         Pattern("Open MPI failed to TCP connect to a peer"),
         Pattern("Open MPI accepted a TCP connection from what appears"),
+        Pattern("unable to complete a TCP connection", r"was unable to complete a TCP connection"),
+        Pattern(
+            "unexpected process identifier",
+            r"btl_tcp_endpoint.{1,80}received unexpected process identifier",
+        ),
     ),
     weight=66,
 )

@@ -37,6 +37,8 @@ CAUSE = LogCause(
             "failed to initialize ATL",
             r"init_transport: .{0,40}(?P<detail>failed to initialize ATL)",
         ),
+        # MPICH and Intel MPI
+        Pattern("OFI ", r"(?P<detail>OFI (?:addrinfo|fi_getinfo)\(\) failed)"),
     ),
     explains=(Explains(("LG-304",)),),
     weight=85,

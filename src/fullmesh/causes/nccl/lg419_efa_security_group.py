@@ -10,7 +10,8 @@ and its own group id, and 0.0.0.0/0 is not enough)
 
 **Fix:** Add both rules, with the group's own id as the source and the destination.
 
-**Source:** aws/aws-ofi-nccl#663, gardener/gardener-extension-provider-aws#1832
+**Source:** aws/aws-ofi-nccl#663, gardener/gardener-extension-provider-aws#1832, read: libfabric's
+efa_errno.h
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ CAUSE = LogCause(
         ),
     ),
     patterns=(
-        Pattern("nresponsive receiver"),
+        # EFA uses the same words for a peer that answered before and ended
+        Pattern("nresponsive receiver", r"nresponsive receiver(?! \((?:connection|was) )"),
+        Pattern("Unreachable remote", r"(?i:efa|NET/OFI).{0,200}Unreachable remote"),
         Pattern(
             "address into address vector",
             r"NET/OFI .{0,40}insert remote address into address vector",

@@ -9,13 +9,20 @@ The other side closed a connection ({detail}): another rank ended first.
 
 **Fix:** Fix the error that ended the other rank. This message is only its consequence.
 
-**Source:** NVIDIA/nccl#1232
+**Source:** NVIDIA/nccl#1232, read: libfabric's efa_errno.h
 """
 
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern, Severity, describe_quiet_logs, list_closed_facts
+from fullmesh.causes.logs import (
+    LogCause,
+    Pattern,
+    RecordedLog,
+    Severity,
+    describe_quiet_logs,
+    list_closed_facts,
+)
 
 PATTERNS = (
     Pattern(
@@ -34,6 +41,11 @@ PATTERNS = (
     Pattern(
         "Connection reset by peer",
         r"Call to recv from (?P<detail>\S{1,120}) failed ?: .{0,12}Connection reset by peer",
+    ),
+    # EFA: the peer answered before
+    Pattern(
+        "nresponsive re",
+        r"(?P<detail>Unresponsive re(?:ceiver|mote) \((?:connection|was) previously \w{1,20}\))",
     ),
     Pattern("Socket recv failed while polling", r"(?P<detail>Socket recv failed while polling)"),
 )
@@ -55,4 +67,13 @@ CAUSE = LogCause(
     follows_any=True,
     explains=(Explains(("LG-422",)),),
     after_end="LG-914",
+    recorded=(
+        RecordedLog(
+            "EFA: a peer that answered before",
+            (
+                "n:1:2 [0] process_completions:123 NCCL WARN NET/OFI Request completed with error. RC: 103. Error: "
+                "4124 (Unresponsive receiver (connection previously established)). Completed length: 0"
+            ),
+        ),
+    ),
 )

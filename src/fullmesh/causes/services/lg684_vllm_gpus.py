@@ -41,6 +41,10 @@ CAUSE = LogCause(
             r" \{[^}]{0,120}'(?:GPU|node:)[^}]{0,120}\})",
         ),
         Pattern(
+            "Cannot provide a placement group",
+            r"(?P<detail>Cannot provide a placement group of .{1,400}? within \d{1,6} seconds)",
+        ),
+        Pattern(
             "number of required GPUs exceeds",
             r"(?P<detail>number of required GPUs exceeds the total number of available GPUs)",
         ),

@@ -50,6 +50,10 @@ CAUSE = LogCause(
             r"(?P<detail>the provided PTX was compiled with an unsupported toolchain)",
         ),
         Pattern(
+            "supported in the installed CUDA driver",
+            r"(?P<detail>API call is not supported in the installed CUDA driver)",
+        ),
+        Pattern(
             "unsupported display driver / cuda driver",
             r"(?P<detail>unsupported display driver / cuda driver combination)",
         ),
