@@ -229,6 +229,7 @@ def list_checks(
             "gpus": check_node.check_gpus,
             "nvidia-smi": check_node.check_smi,
             "remapping": check_node.check_remapping,
+            "xids": check_node.check_xids,
             "interface": check_node.check_interfaces,
             "limits": check_node.check_limits,
             "clock": check_node.check_clock,

@@ -22,6 +22,7 @@ import fullmesh_fingerprint as fingerprint
 from fullmesh_foreign_text import parse_decimal, parse_tool_json
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Iterator
     from typing import Any
 
@@ -42,6 +43,19 @@ GONE = b"\xff" * 4  # a read of a device that does not answer
 SMI = ("index", "pci.bus_id", "ecc.errors.uncorrected.volatile.total")
 # not among the fields of --query-gpu
 ROWS = ("gpu_bus_id", "remapped_rows.failure", "remapped_rows.pending")
+KERNEL_LOG = "/dev/kmsg"
+MOST_MESSAGES, LOG_BYTES, MOST_REPORTS = 1 << 17, 1 << 13, 4
+# NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, ...  nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 24007, Fatal, ...
+# Newer drivers report 79 as text: NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.
+DRIVER_REPORT = re.compile(
+    r"NVRM: Xid \([0-9a-zA-Z:.]{1,30}\): (?P<xid>[0-9]{1,6})\b|SXid \([0-9a-zA-Z:.]{1,30}\): [0-9]{1,6}, Fatal"
+    r"|NVRM: [^,]{0,80}fallen off the bus"
+)
+# NVIDIA's Xid catalog: no job goes on on this GPU before a reset or a restart (as fullmesh.verify.xids)
+STOPPING_XIDS = frozenset(
+    (46, 48, 54, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(144, 151))
+).union((156, 158, 171, 172))
+XID_SECONDS = 900.0  # an earlier report may be older than a reset of the GPU
 FOLDERS = ("/", "/tmp", "/var", "/dev/shm")  # noqa: S108 (their free space is read, nothing is written)
 LEAST_SHARE, LEAST_BYTES = 0.01, 256 << 20  # of free space: a folder with less than both is full
 USED_SHARE = 0.95  # of a limit of the kernel
@@ -278,6 +292,54 @@ def check_remapping() -> Iterator[HealthFinding]:
         if failed:
             seen = f"GPU {shorten_bus(bus)}: a row remapping of its memory {' and '.join(failed)}"
             yield HealthFinding("HC-103", seen, "reset the GPU. If it failed, replace the GPU")
+
+
+def list_driver_reports() -> Iterator[tuple[float, str]]:
+    """Yield the errors of GPUs and NVSwitches in the kernel log that end all jobs: seconds since each, and its line."""
+    now = time.monotonic()
+    with contextlib.suppress(BlockingIOError), open_kernel_log() as log:
+        for _ in range(MOST_MESSAGES):
+            try:
+                data = log.read(LOG_BYTES)
+            except BrokenPipeError:  # the kernel has replaced messages meanwhile
+                continue
+            if not data:
+                return
+            for line in data.decode("utf-8", "replace").splitlines():
+                head, _, text = line.partition(";")
+                when = parse_decimal(head.split(",")[2]) if head.count(",") > 1 else None
+                found = DRIVER_REPORT.search(text)
+                if found is None or when is None:
+                    continue
+                number = parse_decimal(found.group("xid") or "")
+                if number is None or number in STOPPING_XIDS:
+                    yield now - when / 1e6, text
+
+
+def open_kernel_log() -> io.FileIO:
+    """Open the kernel log so that its end is no wait.
+
+    Raises:
+        NoCheckError: this account may not read it.
+    """
+    try:
+        return open(
+            os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0
+        )
+    except OSError as error:
+        raise NoCheckError(f"{KERNEL_LOG}: {error.strerror}", skipped=True) from None
+
+
+def check_xids() -> Iterator[HealthFinding]:
+    """Check that the driver reported no error of a GPU or NVSwitch after which no job can go on."""
+    if not read_text(MODULE):
+        raise NoCheckError("the NVIDIA driver is not loaded", skipped=True)
+    if run_tool("systemd-detect-virt", "--container")[0] == 0:
+        raise NoCheckError("the kernel log of a container is that of its host", skipped=True)
+    last = {text: seconds for seconds, text in list_driver_reports() if seconds < XID_SECONDS}
+    for text, seconds in list(last.items())[-MOST_REPORTS:]:
+        seen = f"the driver reported {seconds / 60:.0f} min ago: {text[:150]}"
+        yield HealthFinding("HC-108", seen, "./fullmesh explain VC-113 on the controller")
 
 
 # --- the network --------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ NODE_CODES = {
     "HC-105": "A GPU has fewer PCIe lanes than its slot",
     "HC-106": "The node has NVSwitches and no active fabric manager",
     "HC-107": "The kernel does not answer a program",
+    "HC-108": "The NVIDIA driver reported an error after which a GPU needs a reset",
     "HC-111": "The interface of the cluster address has no link",
     "HC-112": "No interface has the cluster address",
     "HC-113": "The interface of the cluster address runs at half duplex",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -23,6 +24,7 @@ import pytest
 from fullmesh_check_node import HealthFinding
 
 from fullmesh.settings import ROOT
+from fullmesh.verify import xids
 
 PROGRAMS = ROOT / "node_programs"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs namespaces of its own")
@@ -40,6 +42,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("MODULE", "NODES", "MANIFEST"):
         monkeypatch.setattr(check_node, name, str(tmp_path / name))
     monkeypatch.setattr(check_node, "LIBRARIES", (str(tmp_path / "lib*.so.*.*"),))
+    monkeypatch.setattr(check_node, "KERNEL_LOG", str(tmp_path / "KMSG"))
     monkeypatch.setattr(check_node, "PATH", f"{tmp_path}:{check_node.PATH}")
     for name in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"):
         monkeypatch.delenv(name, raising=False)
@@ -226,6 +229,68 @@ def test_an_nvidia_smi_without_a_table_of_rows(script: str, node: Path) -> None:
     put(node, MODULE="550.54.15")
     program(node, "nvidia-smi", script)
     assert fullmesh_check.run_check(check_node.check_remapping)["state"] == "skipped"
+
+
+# --- the kernel log -----------------------------------------------------------------------------------
+
+
+def kernel_log(node: Path, *lines: str, seconds: float = 60.0) -> None:
+    """Write messages of the kernel, and let the node be no container."""
+    when = int(1e6 * (time.monotonic() - seconds))
+    put(node, KMSG="".join(f"4,{at},{when},-;{text}\n" for at, text in enumerate(lines)))
+    put(node, MODULE="550.54.15")
+    program(node, "systemd-detect-virt", "echo none; exit 1")
+
+
+def test_the_numbers_of_xids_are_those_of_the_verification() -> None:
+    """154 names the action that other numbers need."""
+    stopping = {number for number, meaning in xids.MEANINGS.items() if meaning.stops}
+    assert check_node.STOPPING_XIDS == stopping - {xids.ASKS}
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.", ["HC-108"]),
+        ("NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.", ["HC-108"]),
+        ("NVRM: Xid (PCI:0000:3b:00): 31, pid=812, name=python, MMU Fault", []),
+        ("NVRM: Xid (PCI:0000:3b:00): 790, x", []),
+        ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 44", ["HC-108"]),
+        ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32", []),
+        ("eth1: Link is Down", []),
+    ],
+)
+def test_errors_that_the_driver_reported(line: str, wanted: list[str], node: Path) -> None:
+    kernel_log(node, "usb 1-1: new device", line, "\xff")
+    found = list(check_node.check_xids())
+    assert [one.code for one in found] == wanted
+    assert all(one.text == f"the driver reported 1 min ago: {line}" for one in found)
+    kernel_log(node, line, seconds=2 * check_node.XID_SECONDS)
+    assert codes(check_node.check_xids()) == []
+
+
+def test_an_error_that_repeats_is_one_finding(node: Path) -> None:
+    line = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    kernel_log(node, *[line] * 50, *(line.replace("3b", f"{at:02x}") for at in range(50)))
+    assert len(codes(check_node.check_xids())) == check_node.MOST_REPORTS
+
+
+@pytest.mark.parametrize("why", ["container", "no driver", "no right"])
+def test_a_kernel_log_that_is_not_read(why: str, node: Path) -> None:
+    kernel_log(node, "NVRM: Xid (PCI:0000:3b:00): 79, x")
+    if why == "container":
+        program(node, "systemd-detect-virt", "echo docker")
+    elif why == "no driver":
+        (node / "MODULE").unlink()
+    else:
+        (node / "KMSG").unlink()
+    assert fullmesh_check.run_check(check_node.check_xids)["state"] == "skipped"
+
+
+def test_the_real_kernel_log_has_an_end() -> None:
+    """Its read does not wait for the next message."""
+    with contextlib.suppress(check_node.NoCheckError):
+        list(check_node.list_driver_reports())
 
 
 # --- the interface ------------------------------------------------------------------------------------
