@@ -24,7 +24,7 @@ from fullmesh_check_node import HealthFinding, NoCheckError
 from fullmesh_foreign_text import parse_decimal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 MOST_PEERS, SHOWN = 1024, 8
 RESEND_SECONDS = 0.3
@@ -42,6 +42,7 @@ PROBE: dict[int, tuple[int, int, int, int]] = {
     socket.AF_INET: (0, 10, 3, 14),
     socket.AF_INET6: (41, 23, 3, 24),
 }
+ONLY_UNREACHABLE = (255, 1, struct.pack("=I", 0xFFFFFFFF & ~(1 << 3)))  # SOL_RAW, ICMP_FILTER
 UNKNOWN = "unknown"  # the address of a host that has none
 SMALL, TOKEN = 56, 16
 RANGE = re.compile(r"(\d+)(?:-(\d+))?")
@@ -108,6 +109,7 @@ def list_peers(hosts: str | list[str]) -> list[JobPeer]:
         for name in (one.get("name"), one.get("address"), *(one.get("names") or [])):
             addresses[str(name)] = str(one.get("address", ""))
     own = {address for _, address in check_node.list_addresses()} | {""}
+    own.add(check_node.read_own_address())
     found = [JobPeer(name, addresses.get(name) or find_address(name)) for name in names]
     peers = [one for one in dict.fromkeys(found) if one.address not in own][:MOST_PEERS]
     if not peers:
@@ -143,14 +145,50 @@ def start_connection(stack: contextlib.ExitStack, address: str, port: int) -> so
     return one
 
 
+def open_error_socket(family: int) -> socket.socket | None:
+    """Open a socket that gets ICMP errors, or None if this account may not."""
+    protocol = socket.IPPROTO_ICMP if family == socket.AF_INET else socket.IPPROTO_ICMPV6
+    try:
+        one = socket.socket(family, socket.SOCK_RAW, protocol)
+    except OSError:
+        return None
+    one.setblocking(False)
+    if family == socket.AF_INET:
+        one.setsockopt(*ONLY_UNREACHABLE)
+    return one
+
+
+def read_rejected(errors: Iterable[socket.socket], port: int) -> set[str]:
+    """Return the addresses whose firewall has answered a connection to the port with an ICMP error."""
+    found = set()
+    for one in errors:
+        v6 = one.family == socket.AF_INET6
+        with contextlib.suppress(OSError):
+            for _ in range(MOST_LATE):
+                data = one.recv(2048)
+                if not v6 and data:  # with the header of the packet
+                    data = data[4 * (data[0] & 15) :]
+                inner = data[8:]  # the beginning of the packet that was rejected
+                kind, header = (1, 40) if v6 else (3, 4 * (inner[0] & 15) if inner else 0)
+                if data[:1] != bytes((kind,)) or len(inner) < header + 4:
+                    continue
+                if int.from_bytes(inner[header + 2 : header + 4], "big") == port:
+                    address = inner[24:40] if v6 else inner[16:20]
+                    found.add(socket.inet_ntop(one.family, address))
+    return found
+
+
 def connect_all(addresses: list[str], port: int, end: float) -> dict[str, str]:
     """Return why peers could not be reached: address -> reason. A lost packet is made up by a further attempt."""
     waiting = dict.fromkeys(addresses, "no answer")
     failed = {UNKNOWN: "its name has no address"} if waiting.pop(UNKNOWN, None) else {}
     pending: dict[int, tuple[socket.socket, str]] = {}
     poll, retry, begun = select.poll(), 0.0, time.monotonic()
+    rejected: set[str] = set()
     with contextlib.ExitStack() as stack:
         over = False
+        families = {sockets.find_address_family(address) for address in waiting}
+        errors = [stack.enter_context(one) for one in map(open_error_socket, families) if one]
         while waiting and not over:
             over = time.monotonic() >= end  # answers that have come count all the same
             for address in list(waiting) if time.monotonic() >= retry else ():
@@ -169,8 +207,12 @@ def connect_all(addresses: list[str], port: int, end: float) -> dict[str, str]:
                 one, address = pending.pop(number)
                 poll.unregister(number)
                 status = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                if waiting.pop(address, "") and status not in CONNECTED:
-                    failed[address] = os.strerror(status)
+                if status == errno.ECONNREFUSED:
+                    # the kernel gives the same error for a port without a listener and a firewall's default
+                    rejected |= read_rejected(errors, port)
+                if waiting.pop(address, "") and (status not in CONNECTED or address in rejected):
+                    refused = "a firewall rejects the connection (ICMP port unreachable)"
+                    failed[address] = refused if address in rejected else os.strerror(status)
     if waiting and time.monotonic() - begun < LEAST_SECONDS:
         raise NoCheckError("too little time was left for the answers")
     return {**failed, **waiting}

@@ -35,6 +35,9 @@ LIBRARIES = (
 )
 VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
 NODES, MANIFEST = "/etc/fullmesh/nodes.json", "/var/lib/fullmesh/manifest.json"
+ENVIRONMENT = "/etc/fullmesh/env"
+INTERFACE = re.compile(r"[^/\s]{1,15}")
+OWN_ADDRESS = re.compile(r"^FULLMESH_ADDRESS=['\"]?([0-9a-fA-F.:]{2,45})", re.M)
 COMMAND_SECONDS = 1.3  # of a program outside of a check
 COMMAND_RESERVE = 0.2  # of the time of all checks, to read the answer of a program
 # a scheduler's prolog has no path, or a user's
@@ -354,11 +357,20 @@ def read_plan() -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def read_own_address() -> str:
+    """Return the cluster address of this node from its environment file, or "". An interface may have lost it."""
+    found = OWN_ADDRESS.search(read_text(ENVIRONMENT))
+    return found.group(1) if found else ""
+
+
 def find_own_entry() -> dict[str, Any] | None:
-    """Return this node in the plan, by its host name or an address in one of its interfaces."""
+    """Return this node in the plan, by its own address, its host name or an address of its interfaces."""
     nodes = read_plan().get("nodes")
     known = [one for one in nodes if isinstance(one, dict)] if isinstance(nodes, list) else []
-    name = os.uname()[1]
+    own, name = read_own_address(), os.uname()[1]
+    for one in known:
+        if own and one.get("address") == own:
+            return one
     by_name = [one for one in known if name in (one.get("name"), *(one.get("names") or []))]
     if by_name:
         return by_name[0]
@@ -396,21 +408,36 @@ def list_addresses() -> list[tuple[str, str]]:
     ]
 
 
+def find_earlier_interface(address: str) -> str:
+    """Return the interface that had an address at the last run of Fullmesh, or ""."""
+    try:
+        owned = parse_tool_json(read_text(MANIFEST) or "{}")["owned"]["addresses"]
+        names = [one["interface"] for one in owned if one["address"].split("/")[0] == address]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
+    return names[0] if names and isinstance(names[0], str) and INTERFACE.fullmatch(names[0]) else ""
+
+
 def check_interfaces() -> Iterator[HealthFinding]:
     """Check the interface of the cluster address, and RDMA on it."""
     own = find_own_entry()
     if own is None:
         raise NoCheckError(f"{NODES} does not name this node", skipped=True)
     address = str(own.get("address", ""))
-    found = [one for one in list_addresses() if one[1] == address]
-    if not found:
-        text = f"no interface has the cluster address {address}"
-        yield HealthFinding("HC-112", text, "check the network configuration: ip address")
-        return
-    name = found[0][0]
-    if read_text(f"{NET}/{name}/carrier") == "0" or read_text(f"{NET}/{name}/operstate") == "down":
+    held = [interface for interface, one in list_addresses() if one == address]
+    # network managers remove the address from an interface without a link
+    name = held[0] if held else find_earlier_interface(address)
+    down = (
+        read_text(f"{NET}/{name}/carrier") == "0" or read_text(f"{NET}/{name}/operstate") == "down"
+    )
+    if name and down:
         text = f"{name} of the cluster address {address} is down, or has no carrier"
         yield HealthFinding("HC-111", text, f"check the cable and the switch: ip link show {name}")
+    if not held:
+        if not (name and down):
+            text = f"no interface has the cluster address {address}"
+            yield HealthFinding("HC-112", text, "check the network configuration: ip address")
+        return
     if read_text(f"{NET}/{name}/duplex") == "half":
         text = f"{name} runs at half duplex"
         yield HealthFinding("HC-113", text, f"ethtool -s {name} autoneg on, on both ends")

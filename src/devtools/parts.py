@@ -130,6 +130,7 @@ REST = (
     "debian",
     "dhcp",
     "gpus",
+    "health",
     "ifcfg",
     "ipv6",
     "join",

@@ -39,7 +39,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A node of files, and programs that can be replaced."""
     for name in ("PCI", "NET", "RDMA"):
         monkeypatch.setattr(check_node, name, str(tmp_path / name))
-    for name in ("MODULE", "NODES", "MANIFEST"):
+    for name in ("MODULE", "NODES", "MANIFEST", "ENVIRONMENT"):
         monkeypatch.setattr(check_node, name, str(tmp_path / name))
     monkeypatch.setattr(check_node, "LIBRARIES", (str(tmp_path / "lib*.so.*.*"),))
     monkeypatch.setattr(check_node, "KERNEL_LOG", str(tmp_path / "KMSG"))
@@ -245,7 +245,7 @@ def kernel_log(node: Path, *lines: str, seconds: float = 60.0) -> None:
 def test_the_numbers_of_xids_are_those_of_the_verification() -> None:
     """154 names the action that other numbers need."""
     stopping = {number for number, meaning in xids.MEANINGS.items() if meaning.stops}
-    assert check_node.STOPPING_XIDS == stopping - {xids.ASKS}
+    assert stopping - {xids.ASKS} == check_node.STOPPING_XIDS
 
 
 @pytest.mark.parametrize(
@@ -320,6 +320,38 @@ def test_a_cluster_address_that_is_gone(node: Path) -> None:
     for text in ("", "{", "[]", '{"nodes": 7}', '{"nodes": [{"name": "other"}]}'):
         put(node, NODES=text)
         assert fullmesh_check.run_check(check_node.check_interfaces)["state"] == "skipped"
+
+
+def test_a_node_knows_itself_without_its_address(node: Path) -> None:
+    """Its host name is another one, and its interface has lost the address."""
+    nodes = [{"name": f"n{at}", "address": f"192.0.2.{at}", "names": []} for at in (6, 7)]
+    put(node, NODES=json.dumps({"nodes": nodes}), ENVIRONMENT="X=1\nFULLMESH_ADDRESS=192.0.2.7\n")
+    (found,) = check_node.check_interfaces()
+    assert (found.code, found.text) == ("HC-112", "no interface has the cluster address 192.0.2.7")
+    assert [one.name for one in check_links.list_peers("")] == ["n6"]
+
+
+@pytest.mark.parametrize(
+    ("interface", "wanted"),
+    [
+        ("eth7", "HC-111"),
+        ("eth8", "HC-112"),
+        ("none", "HC-112"),
+        ("../eth7", "HC-112"),
+        (7, "HC-112"),
+    ],
+)
+def test_an_interface_without_a_link_loses_its_address(
+    interface: object, wanted: str, node: Path
+) -> None:
+    """The link is the cause."""
+    put(node, NODES=json.dumps({"nodes": [{"name": os.uname().nodename, "address": "192.0.2.7"}]}))
+    owned = [{"interface": "eth9", "address": "192.0.2.9/24"}]
+    owned.append({"interface": interface, "address": "192.0.2.7/24"})  # type: ignore[dict-item]
+    put(node, MANIFEST=json.dumps({"owned": {"addresses": owned}}))
+    put(node / "NET/eth7", carrier="", operstate="down")
+    put(node / "NET/eth8", carrier="1", operstate="up")
+    assert codes(check_node.check_interfaces()) == [wanted]
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo damaged", "exit 127"])
@@ -555,6 +587,57 @@ print(json.dumps([[one["code"], one["text"]] for said in done.values() for one i
 """
 
 
+class FakeErrorSocket:
+    """A raw socket with ICMP packets."""
+
+    def __init__(self, family: int, *packets: bytes) -> None:
+        self.family, self.packets = family, [*packets]
+
+    def recv(self, size: int) -> bytes:
+        if not self.packets:
+            raise BlockingIOError
+        return self.packets.pop(0)[:size]
+
+
+# RFC 792 and 4443: an error quotes the beginning of the packet that caused it. Addresses: of this node, of the peer.
+QUOTED4 = b"\x45" + bytes(11) + bytes([10, 9, 9, 1, 10, 9, 9, 2]) + b"\xb0\x00\x00\x07" + bytes(4)
+HEADER4 = b"\x45" + bytes(19)
+ERROR4 = HEADER4 + b"\x03\x03" + bytes(6) + QUOTED4
+QUOTED6 = b"\x60" + bytes(22) + b"\x01" + bytes(15) + b"\x02" + b"\xb0\x00\x00\x07" + bytes(4)
+ERROR6 = b"\x01\x04" + bytes(6) + QUOTED6
+
+
+@pytest.mark.parametrize(
+    ("family", "packets", "wanted"),
+    [
+        (socket.AF_INET, [ERROR4], {"10.9.9.2"}),
+        (socket.AF_INET, [b"", b"\x4f", HEADER4, ERROR4[:29], ERROR4], {"10.9.9.2"}),
+        (socket.AF_INET, [ERROR4.replace(b"\x00\x07", b"\x00\x08")], set()),
+        (socket.AF_INET, [HEADER4 + b"\x08" + ERROR4[21:]], set()),
+        (socket.AF_INET6, [b"", ERROR6[:20], ERROR6], {"::2"}),
+        (socket.AF_INET6, [b"\x81" + ERROR6[1:]], set()),
+    ],
+    ids=["v4", "damaged", "other port", "echo", "v6", "echo of v6"],
+)
+def test_a_rejected_connection_is_not_a_port_without_a_listener(
+    family: int, packets: list[bytes], wanted: set[str]
+) -> None:
+    """Both are ECONNREFUSED. `reject` of nft and REJECT of iptables send this error by default."""
+    assert check_links.read_rejected([FakeErrorSocket(family, *packets)], 7) == wanted  # type: ignore[list-item]
+
+
+def test_a_firewall_that_rejects_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port without a listener on this machine, whose refusal an error accompanies."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    end = time.monotonic() + 3
+    assert check_links.connect_all(["127.0.0.1"], port, end) == {}
+    monkeypatch.setattr(check_links, "read_rejected", lambda *_: {"127.0.0.1"})
+    found = check_links.connect_all(["127.0.0.1"], port, end)
+    assert found == {"127.0.0.1": "a firewall rejects the connection (ICMP port unreachable)"}
+
+
 @as_root
 @pytest.mark.parametrize(
     ("fault", "wanted", "words"),
@@ -569,11 +652,6 @@ print(json.dumps([[one["code"], one["text"]] for said in done.values() for one i
 )
 def test_real_links(fault: str, wanted: list[str], words: str, tmp_path: Path) -> None:
     """Two network namespaces with a cable."""
-    if "nft" in fault:
-        rule = (
-            "add table ip f; add chain ip f i { type filter hook input priority 0; policy drop; }"
-        )
-        fault = f"echo '{rule}' | in_peer nft -f -"
     own = {"name": "n1", "address": "10.9.9.1", "names": []}
     peer = {"name": "n2", "address": "10.9.9.2", "names": []}
     ports = {"first": 50000, "last": 54095}
