@@ -1,6 +1,6 @@
 # Copyright (c) the Fullmesh contributors
 # SPDX-License-Identifier: MIT
-"""Start services on the ports and addresses of the cluster plan, in addition to torch's jobs (Ray, JAX).
+"""Start services on the ports and addresses of the cluster plan, in addition to torch's jobs (Ray, JAX, vLLM, SGLang).
 
 Runs on the nodes as ``/opt/fullmesh/lib/fullmesh_services.py COMMAND ...`` (standard library only). Every refusal has a
 code. Each wait reports its reason and is limited.
@@ -29,7 +29,7 @@ from fullmesh_launch import (
 from fullmesh_sockets import format_endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fullmesh.model.types import ServicePort
 
@@ -37,8 +37,14 @@ HEAD_SECONDS = 120  # a head needs half a minute on a busy machine
 SAY_SECONDS = 10
 TRY_SECONDS = 2.0
 USAGE = "Usage: fullmesh-ray start|status|stop [options of ray's own command]"
+VLLM_USAGE = "Usage: fullmesh-vllm serve MODEL [options of vLLM's own command]"
+SGLANG_USAGE = "Usage: fullmesh-sglang --model-path MODEL [options of sglang.launch_server]"
+END_SERVER = "end the server that runs already"
 # Variables of torch's jobs. Ray's programs number their own ranks and would use these instead.
 RANKS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "NNODES", "NODE_RANK", "NPROC_PER_NODE")
+# Without these, vLLM and SGLang take the address of the default route (docs.vllm.ai, Environment Variables;
+# sglang/srt/utils/network.py), and vLLM offers its KV cache to its own node only (NIXL: "localhost").
+OWN_ADDRESS = ("VLLM_HOST_IP", "VLLM_NIXL_SIDE_CHANNEL_HOST", "SGLANG_HOST_IP")
 # Part of the preset -> ray's option. The worker's range has two.
 RAY_EVERYWHERE = {
     "node-manager": "--node-manager-port",
@@ -64,16 +70,24 @@ RAY_PLANNED = (
     *RAY_HEAD.values(),
     *RAY_CLIENT.values(),
 )
+# vLLM's and SGLang's own options that the launcher fills in. vLLM reads "_" in an option as "-".
+VLLM_PLANNED = (
+    *("--nnodes", "-n", "--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
+    *("--port", "--data-parallel-address", "-dpa", "--data-parallel-rpc-port", "-dpp"),
+)
+SGLANG_PLANNED = ("--nnodes", "--node-rank", "--dist-init-addr", "--nccl-init-addr", "--port")
 
 
-def refuse_planned_options(words: Sequence[str]) -> None:
+def refuse_planned_options(command: str, planned: Sequence[str], words: Sequence[str]) -> None:
     """Refuse options that the plan decides: the head's node, addresses, ports."""
-    given = [word for word in words if word.partition("=")[0] in RAY_PLANNED]
+    given = [word for word in words if word.partition("=")[0].replace("_", "-") in planned]
     if given:
         raise LaunchError(
-            "[LA-180] fullmesh-ray start was given {}, which the cluster plan decides: the head is on the node of "
+            "[LA-180] {} was given {}, which the cluster plan decides: the head is on the node of "
             "rank 0, ports are those of fullmesh_services. "
-            "Fix: leave it out, or change the plan and run site.yml.".format(" ".join(given))
+            "Fix: leave it out, or change the plan and run site.yml.".format(
+                command, " ".join(given)
+            )
         )
 
 
@@ -117,11 +131,17 @@ def read_interpreter(tool: str) -> str:
     return first[2:].split()[0] if first.startswith("#!") and first[2:].strip() else ""
 
 
+def build_service_env(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a service's processes, which its workers inherit."""
+    own = {name: value for name, value in env.items() if name not in RANKS}
+    for name in OWN_ADDRESS:
+        own.setdefault(name, env["FULLMESH_ADDRESS"])
+    return own
+
+
 def build_ray_env(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of Ray's processes, which its workers inherit."""
-    own = {name: value for name, value in env.items() if name not in RANKS}
-    # vLLM takes the address of the default route otherwise (docs.vllm.ai, Environment Variables).
-    own.setdefault("VLLM_HOST_IP", env["FULLMESH_ADDRESS"])
+    own = build_service_env(env)
     # By default, Ray sends usage reports over the internet.
     own.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     return own
@@ -155,12 +175,15 @@ def build_ray_start(
 
 
 def refuse_taken_ports(
-    ports: Mapping[str, ServicePort], address: str, options: Mapping[str, str]
+    ports: Mapping[str, ServicePort], address: str, parts: Iterable[str], step: str
 ) -> None:
-    """Refuse to start if a port is in use, for example by an older node or a second head."""
+    """Refuse to start if a port of *parts* is in use, for example by an older node or a second head.
+
+    *step* tells the user how to end an older one.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     taken = []
-    for part in options:
+    for part in parts:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -174,8 +197,8 @@ def refuse_taken_ports(
                 taken.append(f"{ports[part]['first']} ({part})")
     if taken:
         raise LaunchError(
-            "[LA-119] ports of Ray are in use on this node: {}. Fix: fullmesh-ray stop (ends an older Ray node). "
-            "Check: ss -ltnp".format(", ".join(taken))
+            "[LA-119] ports of the service are in use on this node: {}. Fix: {}. "
+            "Check: ss -ltnp".format(", ".join(taken), step)
         )
 
 
@@ -217,9 +240,9 @@ def exec_ray(argv: Sequence[str]) -> None:
     if argv[0] == "status":
         words = [*argv, "--address=" + format_endpoint(master, ports["gcs"]["first"])]
     if argv[0] == "start":
-        refuse_planned_options(argv[1:])
+        refuse_planned_options("fullmesh-ray start", RAY_PLANNED, argv[1:])
         options = {**RAY_EVERYWHERE, **(build_head_options(tool) if address == master else {})}
-        refuse_taken_ports(ports, address, options)
+        refuse_taken_ports(ports, address, options, "fullmesh-ray stop (ends an older Ray node)")
         if address != master:
             wait_for_head(master, ports["gcs"]["first"], HEAD_SECONDS)
         words = [*build_ray_start(ports, address, master, options), *argv[1:]]
@@ -238,7 +261,78 @@ def exec_jax(argv: Sequence[str]) -> None:
     os.execve(python, [python, *argv], env)  # noqa: S606 (no shell between)
 
 
-COMMANDS = {"ray": exec_ray, "jax": exec_jax}
+def has_option(words: Sequence[str], name: str) -> bool:
+    """Return whether the user gave the option *name*, as two words or one."""
+    return any(word.partition("=")[0] == name for word in words)
+
+
+def build_listen_options(words: Sequence[str], address: str, port: int) -> list[str]:
+    """Return the options of a server's API: the plan's port, and the cluster address if the user named no other."""
+    host = [] if has_option(words, "--host") else [f"--host={address}"]
+    return [*host, f"--port={port}"]
+
+
+def build_vllm_options(
+    ports: Mapping[str, ServicePort], env: Mapping[str, str], words: Sequence[str]
+) -> list[str]:
+    """Return vLLM's options for this node: the API on the master, workers alone (``--headless``) on the others."""
+    address, master = env["FULLMESH_ADDRESS"], env["MASTER_ADDR"]
+    found = []
+    if int(env["NNODES"]) > 1:
+        found = [
+            *(f"--nnodes={env['NNODES']}", f"--node-rank={env['NODE_RANK']}"),
+            *(f"--master-addr={master}", f"--master-port={ports['init']['first']}"),
+            f"--data-parallel-rpc-port={ports['data-parallel']['first']}",
+        ]
+    if address != master:
+        return [*found, "--headless"]
+    return [*found, *build_listen_options(words, address, ports["api"]["first"])]
+
+
+def exec_vllm(argv: Sequence[str]) -> None:
+    """Run ``fullmesh-vllm serve MODEL``: this node's part of a vLLM server over all nodes, without Ray."""
+    if len(argv) < 2 or argv[0] != "serve":  # noqa: PLR2004 (the command and the model)
+        raise LaunchError(
+            f"[LA-104] fullmesh-vllm was asked for {' '.join(argv) or 'nothing'}. {VLLM_USAGE}."
+        )
+    refuse_planned_options("fullmesh-vllm", VLLM_PLANNED, argv[1:])
+    env = merge_env(read_node_env(get_env_path(os.environ)), os.environ)
+    ports, tool = read_service_ports("vllm"), find_tool("vllm", "FULLMESH_VLLM")
+    if env["FULLMESH_ADDRESS"] == env["MASTER_ADDR"]:
+        refuse_taken_ports(ports, env["FULLMESH_ADDRESS"], ("api", "init"), END_SERVER)
+    words = [tool, *argv, *build_vllm_options(ports, env, argv)]
+    own = build_service_env(env)
+    own.setdefault("VLLM_NIXL_SIDE_CHANNEL_PORT", str(ports["nixl"]["first"]))
+    os.execve(tool, words, own)  # noqa: S606 (no shell between)
+
+
+def exec_sglang(argv: Sequence[str]) -> None:
+    """Run ``fullmesh-sglang --model-path MODEL``: this node's part of an SGLang server over all nodes."""
+    if not has_option(argv, "--model-path") and not has_option(argv, "--model"):
+        raise LaunchError(f"[LA-104] no model was given. {SGLANG_USAGE}.")
+    refuse_planned_options("fullmesh-sglang", SGLANG_PLANNED, argv)
+    env = merge_env(read_node_env(get_env_path(os.environ)), os.environ)
+    ports, address, master = (
+        read_service_ports("sglang"),
+        env["FULLMESH_ADDRESS"],
+        env["MASTER_ADDR"],
+    )
+    words = []
+    if int(env["NNODES"]) > 1:
+        words = [f"--nnodes={env['NNODES']}", f"--node-rank={env['NODE_RANK']}"]
+        words += ["--dist-init-addr=" + format_endpoint(master, ports["init"]["first"])]
+    if address == master:
+        refuse_taken_ports(ports, address, ("api", "init"), END_SERVER)
+    # every node answers for its health on this port
+    words += build_listen_options(argv, address, ports["api"]["first"])
+    own = build_service_env(env)
+    # -m would import modules from the caller's folder first (Python 3.11 and newer obey this, also in child processes)
+    own.setdefault("PYTHONSAFEPATH", "1")
+    python = os.environ.get("FULLMESH_PYTHON") or sys.executable
+    os.execve(python, [python, "-m", "sglang.launch_server", *argv, *words], own)  # noqa: S606 (no shell between)
+
+
+COMMANDS = {"ray": exec_ray, "jax": exec_jax, "vllm": exec_vllm, "sglang": exec_sglang}
 
 
 def main(argv: Sequence[str]) -> int:

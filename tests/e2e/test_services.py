@@ -480,7 +480,7 @@ def test_vllm_and_sglang_ports_reach_a_stand_in_listener(lab: Lab) -> None:
     lab.serve(["vllm", "sglang"])
     done = lab.site("--tags", "firewall,tuning")
     assert done.code == 0, done.output[-3000:]
-    apis, every = [8000, 30000], [14579, 8998]
+    apis, every = [8000, 30000], [14579, 8998, 5600, 5615]
     master = [29501, 29550, 20000, 20001, 20015]
     words = " ".join(map(str, [*apis, *master, *every, 20016]))
     for name in lab.names:

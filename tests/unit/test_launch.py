@@ -87,7 +87,13 @@ def test_the_small_commands_hand_every_word_over(tmp_path: Path) -> None:
         *("fullmesh-mpirun", "fullmesh-orted", "fullmesh-rank", "fullmesh-sbatch"),
         *("fullmesh-srun", "fullmesh-launch", "fullmesh-ssh", "fullmesh-hang"),
         *("fullmesh-jax", "fullmesh-ray", "fullmesh-accelerate", "fullmesh-deepspeed"),
-        *("fullmesh-docker", "fullmesh-podman", "fullmesh-check"),
+        *(
+            "fullmesh-docker",
+            "fullmesh-podman",
+            "fullmesh-check",
+            "fullmesh-sglang",
+            "fullmesh-vllm",
+        ),
     }
     assert all('"$@"' in one["content"] and one["mode"] == "0755" for one in files)
 

@@ -1,4 +1,4 @@
-"""fullmesh-ray and fullmesh-jax: what they start from the plan, and what they refuse before anything waits."""
+"""Launchers of services: the commands that they start from the plan, and those that they refuse before they wait."""
 
 from __future__ import annotations
 
@@ -206,3 +206,113 @@ def test_a_worker_names_the_head_and_why_it_gives_up(
     assert f"waiting for the head at 127.0.0.1:{port}: Connection refused" in said
     with socket.create_server(("127.0.0.1", 0)) as head:
         fullmesh_services.wait_for_head("127.0.0.1", head.getsockname()[1], 5)
+
+
+def free(node: Node) -> None:
+    """Let the node look as if no port of a server were in use."""
+    node.patch.setattr(fullmesh_services, "refuse_taken_ports", lambda *_args, **_more: None)
+
+
+@pytest.fixture
+def servers(node: Node) -> Node:
+    """A node whose plan has vLLM and SGLang, and which has vLLM's command."""
+    node.serve(["vllm", "sglang"])
+    (node.folder / "vllm").write_text("#!/bin/true\n")
+    node.patch.setenv("FULLMESH_VLLM", str(node.folder / "vllm"))
+    free(node)
+    return node
+
+
+def test_vllm_serves_on_the_master_and_works_headless_elsewhere(servers: Node) -> None:
+    joint = [
+        *("--nnodes=2", "--node-rank=1", f"--master-addr={HEAD}", "--master-port=29501"),
+        "--data-parallel-rpc-port=29550",
+    ]
+    words, env = servers.start("vllm", "serve", "m", "--tensor-parallel-size=2")
+    asked = ["serve", "m", "--tensor-parallel-size=2"]
+    assert words[1:] == [*asked, *joint, f"--host={HEAD}", "--port=8000"]
+    assert env["VLLM_HOST_IP"] == env["VLLM_NIXL_SIDE_CHANNEL_HOST"] == HEAD
+    assert env["VLLM_NIXL_SIDE_CHANNEL_PORT"] == "5600"
+    assert env["GLOO_SOCKET_IFNAME"] == "eth1"
+    assert not set(fullmesh_services.RANKS) & env.keys()
+    servers.be(WORKER, HEAD)
+    words, env = servers.start("vllm", "serve", "m", "--host=0.0.0.0")
+    assert words[1:] == ["serve", "m", "--host=0.0.0.0", *joint, "--headless"]
+    assert env["VLLM_HOST_IP"] == WORKER
+
+
+def test_sglang_gets_the_store_of_the_master_on_every_node(servers: Node) -> None:
+    servers.be(WORKER, HEAD)
+    words, env = servers.start("sglang", "--model-path", "m", "--tp=2")
+    assert words == [
+        *(sys.executable, "-m", "sglang.launch_server", "--model-path", "m", "--tp=2"),
+        *("--nnodes=2", "--node-rank=1", f"--dist-init-addr={HEAD}:20000"),
+        *(f"--host={WORKER}", "--port=30000"),
+    ]
+    assert env["SGLANG_HOST_IP"] == WORKER
+    assert env["PYTHONSAFEPATH"] == "1"
+    servers.be("fd78::12", "fd78::11")
+    words, _ = servers.start("sglang", "--model-path=m", "--host", "::")
+    assert words[-4:-1] == ["--nnodes=2", "--node-rank=1", "--dist-init-addr=[fd78::11]:20000"]
+    assert "--host=fd78::12" not in words
+
+
+def test_ports_of_the_plan_reach_the_servers(servers: Node) -> None:
+    servers.serve(
+        [
+            {"name": "vllm", "ports": {"api": 8080, "init": 29511, "nixl": "5700-5701"}},
+            {"name": "sglang", "ports": {"api": 30080, "init": 21000}},
+        ]
+    )
+    words, env = servers.start("vllm", "serve", "m")
+    assert {"--master-port=29511", "--port=8080"} <= set(words)
+    assert env["VLLM_NIXL_SIDE_CHANNEL_PORT"] == "5700"
+    words, _ = servers.start("sglang", "--model-path", "m")
+    assert {f"--dist-init-addr={HEAD}:21000", "--port=30080"} <= set(words)
+
+
+def test_a_single_node_has_no_ranks_to_join(servers: Node) -> None:
+    path = servers.folder / "env"
+    path.write_text(path.read_text().replace("NNODES=2", "NNODES=1"))
+    words, _ = servers.start("vllm", "serve", "m")
+    assert words[1:] == ["serve", "m", f"--host={HEAD}", "--port=8000"]
+    words, _ = servers.start("sglang", "--model-path", "m")
+    assert words[3:] == ["--model-path", "m", f"--host={HEAD}", "--port=30000"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (("vllm", "serve", "m", "--headless", "-r", "1"), "fullmesh-vllm was given --headless -r,"),
+        (("vllm", "serve", "m", "--master_port=1"), "fullmesh-vllm was given --master_port=1,"),
+        (("sglang", "--model-path", "m", "--nccl-init-addr=a:1"), "--nccl-init-addr=a:1,"),
+    ],
+)
+def test_servers_refuse_options_that_the_plan_decides(
+    servers: Node, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], named: str
+) -> None:
+    said = refusal(capsys, *argv)
+    assert "[LA-180]" in said
+    assert named in said
+
+
+@pytest.mark.parametrize(
+    "argv", [("vllm",), ("vllm", "chat", "m"), ("vllm", "serve"), ("sglang", "--tp=2")]
+)
+def test_a_server_without_a_model_is_refused(
+    servers: Node, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]
+) -> None:
+    assert "[LA-104]" in refusal(capsys, *argv)
+
+
+def test_a_second_server_is_refused_on_the_master(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.be("127.0.0.1", "127.0.0.1")
+    node.patch.setenv("FULLMESH_VLLM", sys.executable)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        node.serve([{"name": "vllm", "ports": {"init": taken}}])
+        said = refusal(capsys, "vllm", "serve", "m")
+    assert f"[LA-119] ports of the service are in use on this node: {taken} (init)" in said
+    assert "end the server that runs already" in said

@@ -124,6 +124,12 @@ PRESETS = (
                 MASTER,
             ),
             PresetPort("kv", "14579", "KV cache transfer (--kv-port)", "docs.vllm.ai, Security"),
+            PresetPort(
+                "nixl",
+                "5600-5615",
+                "KV cache transfer with NIXL: a port for each data parallel engine (VLLM_NIXL_SIDE_CHANNEL_PORT)",
+                "vllm/envs.py of vLLM 0.32",
+            ),
         ),
     ),
     Preset(

@@ -32,13 +32,13 @@ CODES: dict[str, str] = {
     "LA-116": "no account is set to run the systemd jobs",
     "LA-117": "a launcher's service is not in the cluster plan",
     "LA-118": "a service cannot listen on the cluster address",
-    "LA-119": "ports of Ray are in use on the node",
+    "LA-119": "ports of a service are in use on the node",
     "LA-120": "no head of Ray answers",
     "LA-121": "nodes have different numbers of ranks, which accelerate cannot start",
     "LA-122": "a container was requested with its own network",
     "LA-123": "containers cannot use the GPUs",
     "LA-124": "The node is not fit for jobs, or could not be checked",
-    "LA-180": "an option of Ray, such as a second head, is decided by the cluster plan",
+    "LA-180": "an option of Ray, vLLM or SGLang, such as a second head, is decided by the cluster plan",
 }
 
 # useradd's own rule, so that nothing else gets into the unit file.
@@ -53,7 +53,7 @@ RUN = ("mpirun", "sbatch", "srun")
 # The same, started by mpirun, sbatch or srun.
 INNER = ("orted", "rank")
 # The same of node_programs/fullmesh_services.py.
-SERVE = ("jax", "ray")
+SERVE = ("jax", "ray", "sglang", "vllm")
 # Commands with their own program.
 OWN = ("accelerate", "deepspeed")
 # Before a launcher starts, if the user asks for it.
