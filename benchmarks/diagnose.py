@@ -4,10 +4,8 @@
         --inventory /var/lib/fullmesh-lab/labs/bench/inventory [--rounds 5] [--before CHECKOUT]
 
 ``ansible -m ping``, ``./fullmesh diagnose`` and that of another checkout are interleaved, so that a noisy machine
-affects
-all in the same way. The output has the medians, their differences and ratios, and the load, which shows how reliable
-the
-seconds are.
+affects all in the same way. The output has the medians, their differences and ratios, and the load, which shows how
+reliable the seconds are.
 """
 
 from __future__ import annotations

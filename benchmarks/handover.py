@@ -5,9 +5,8 @@
 This runs the node code of the role torch_runtime, without Ansible and ssh. Every node and the controller is a network
 namespace whose cable carries ``--mbit`` in each direction (tbf). So the cable is the limit, and not the CPUs of this
 machine, which all nodes share. ``controller``: all nodes download from the controller at once. ``tree K``: the
-controller
-sends the wheels to the first node, then every node to at most K others. The ways are interleaved; medians count.
-Needs root. Everything happens in its own network namespace, which is removed at the end.
+controller sends the wheels to the first node, then every node to at most K others. The ways are interleaved; medians
+count. Needs root. Everything happens in its own network namespace, which is removed at the end.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@
 ``steps``: a DDP job of two ranks on the loopback, in four kinds: without anything, with the Flight Recorder, with
 recorder and hook, and with both and a query every 5 s (the least time between two queries of the watch). The kinds are
 interleaved, so that a noisy machine affects all in the same way. The output has the medians of the ranks' own step
-times,
-and their CPU time per step, which a busy machine disturbs less. TORCH_PYTHON is a Python with torch.
+times, and their CPU time per step, which a busy machine disturbs less. TORCH_PYTHON is a Python with torch.
 
 ``collectives``: the CPU time of one collective in a world of one, in which an all_reduce does only the common work of
 all collectives. Step times differ by more than this between two runs of the same job, but this median is stable to a
@@ -18,8 +17,7 @@ cost of a query: the dump of a full buffer.
 ``ask``: many processes with the hook. One of them sleeps while all others are in an all_reduce. Their torch is a
     stand-in
 with a record that a real one wrote, because so many real ones need more memory than this machine has. The output has
-the
-time from the query to the named cause, with two queries 3 s apart, and the bytes for each rank and query.
+the time from the query to the named cause, with two queries 3 s apart, and the bytes for each rank and query.
 """
 
 from __future__ import annotations

@@ -5,11 +5,9 @@
     .venv/bin/python benchmarks/peer_sets.py --lab bench --node el1 [--peers 2 100 1000 4000] [--rounds 3]
 
 This uses real firewalld on real nftables, in the network namespace of a lab node. For each number of peers, it writes
-the
-set's file as the role peer_firewall does. Then three programs read it: ``firewall-cmd --reload``,
+the set's file as the role peer_firewall does. Then three programs read it: ``firewall-cmd --reload``,
 ``firewall-offline-cmd --check-config``, and nft in a separate table. Sizes are interleaved. The output has the medians
-and
-the exponent. At the end, the node's own set is restored.
+and the exponent. At the end, the node's own set is restored.
 """
 
 from __future__ import annotations

@@ -3,14 +3,12 @@
     .venv/bin/python benchmarks/probe_mesh.py [--hosts 8 16 32 64] [--rounds 3] [--broken 0] [--ways all sweep]
 
 This runs the node code of ``./fullmesh diagnose`` (listeners, handshake, probe), without Ansible and ssh. On real
-nodes,
-each node has its own CPUs. Here all share the CPUs of this machine, which is the worst case.
-Needs root. Everything happens in its own network namespace, which is not visible outside and is removed at the end.
+nodes, each node has its own CPUs. Here all share the CPUs of this machine, which is the worst case. Needs root.
+Everything happens in its own network namespace, which is not visible outside and is removed at the end.
 
 ``all`` connects to every listener of every peer. ``sweep`` connects to one listener of each peer in the rounds of a
 schedule, as Fullmesh does with many nodes. Both are interleaved. The output has for both the seconds, the CPU time and
-the
-bytes of a node's answer.
+the bytes of a node's answer.
 
 ``--broken K`` gives K hosts a neighbor entry with a wrong hardware address: packets to one peer are lost. Exactly both
 directions of that pair must be reported.

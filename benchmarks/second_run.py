@@ -6,8 +6,7 @@ Both also run without callback_plugins/fullmesh_preload.py, which shows how much
 
 The kinds of run are interleaved, so that a noisy machine affects all in the same way. The output has the medians, their
 ratios, and the CPU time of Ansible's workers on this machine. The verification is left out (--skip-tags verify),
-because
-it is the same in all runs.
+because it is the same in all runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A model with Hugging Face's Accelerate: on GPUs over NCCL, on CPUs over Gloo.
 
 Run on every node: ``/opt/fullmesh/bin/fullmesh-accelerate accelerate_train.py [EPOCHS]``. Ranks, addresses and
-interfaces
-come from the launcher and from /etc/fullmesh/env. The script has no settings of the cluster. The model learns to add.
+interfaces come from the launcher and from /etc/fullmesh/env. The script has no settings of the cluster. The model
+learns to add.
 """
 
 from __future__ import annotations

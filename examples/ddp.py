@@ -1,8 +1,7 @@
 """DDP with a DistributedSampler and mixed precision: on GPUs over NCCL, on CPUs over Gloo.
 
 Run on every node: ``/opt/fullmesh/bin/fullmesh-torchrun ddp.py [EPOCHS]``. Ranks, addresses and interfaces come from
-the
-launcher and from /etc/fullmesh/env. The script has no settings of the cluster. The model learns to add.
+the launcher and from /etc/fullmesh/env. The script has no settings of the cluster. The model learns to add.
 """
 
 from __future__ import annotations
@@ -79,12 +78,9 @@ def leave() -> None:
     """End this rank properly, but without the interpreter's own cleanup.
 
     While an object holds the model, Gloo's threads continue, even after destroy_process_group. If one of them releases
-    a
-    tensor while Python shuts down, its process aborts (``terminate called without an active exception``). This is rare
-    here,
-    but happened in 5 of 8 jobs that end right after a collective (pytorch/pytorch#190489). torchrun on all other nodes
-    then
-    waits 5 min.
+    a tensor while Python shuts down, its process aborts (``terminate called without an active exception``). This is
+    rare here, but happened in 5 of 8 jobs that end right after a collective (pytorch/pytorch#190489). torchrun on all
+    other nodes then waits 5 min.
     """
     dist.destroy_process_group()
     atexit._run_exitfuncs()  # run the exit handlers of loggers and profilers

@@ -1,10 +1,8 @@
 """A model with DeepSpeed and ZeRO stage 1: on GPUs over NCCL, on CPUs over Gloo.
 
 Run on every node: ``/opt/fullmesh/bin/fullmesh-torchrun deepspeed_train.py [STEPS]``, or use DeepSpeed's own command
-with
-the plan's hostfile (docs/launchers.md). The model learns to add. Its weights must equal those of one process alone:
-each
-rank also trains a copy on the whole batch, while DeepSpeed trains on the rank's part.
+with the plan's hostfile (docs/launchers.md). The model learns to add. Its weights must equal those of one process
+alone: each rank also trains a copy on the whole batch, while DeepSpeed trains on the rank's part.
 """
 
 from __future__ import annotations

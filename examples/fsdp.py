@@ -1,8 +1,7 @@
 """FSDP, full shard: every rank holds its part of each layer; on GPUs over NCCL, on CPUs over Gloo.
 
 Run on every node: ``/opt/fullmesh/bin/fullmesh-torchrun fsdp.py [STEPS] [CHECKPOINT]``. Rank 0 writes CHECKPOINT with
-all
-parameters, which you can read without FSDP.
+all parameters, which you can read without FSDP.
 """
 
 from __future__ import annotations

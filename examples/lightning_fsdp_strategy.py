@@ -1,10 +1,8 @@
 """Lightning's FSDPStrategy: auto-wrap, activation checkpointing, CPU offload and a timeout, on GPUs and on CPUs.
 
 Run on every node: ``/opt/fullmesh/bin/fullmesh-torchrun lightning_fsdp_strategy.py [EPOCHS] [offload]``, with lightning
-in
-the environment (in your own lock: role torch_runtime). ``offload`` keeps parameters, gradients and the optimizer of
-GPUs
-in the host's memory. On CPUs they are there anyway.
+in the environment (in your own lock: role torch_runtime). ``offload`` keeps parameters, gradients and the optimizer of
+GPUs in the host's memory. On CPUs they are there anyway.
 
 FSDPStrategy is FSDP1, which PyTorch maintains but no longer extends. lightning_fsdp.py has FSDP2.
 """
@@ -79,8 +77,7 @@ class CpuFsdpStrategy(FSDPStrategy):
     """FSDPStrategy without a GPU.
 
     Lightning 2.6 rejects FSDPStrategy itself there (accelerator_connector.py). It also passes FSDP the number of a
-    device.
-    CPUs have no number, so torch 2.13 would search a GPU. With a named device, FSDP1 runs on CPUs over Gloo.
+    device. CPUs have no number, so torch 2.13 would search a GPU. With a named device, FSDP1 runs on CPUs over Gloo.
     """
 
     def _setup_model(self, model: torch.nn.Module) -> torch.nn.Module:

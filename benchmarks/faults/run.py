@@ -6,8 +6,8 @@
 The faults are those of ``tests/causes`` (links, environment, GPU stand-ins) and those of ``tests/surprises``, one for
 each seed. For a random one, the oracle of ``tests/surprises`` decides whether it does harm. If not, it counts as a
 harmlessly changed state. After every tenth state, the adapters are asked about healthy nodes. ``--order`` sets the
-random
-order of the states, so that a run that ends early (``--minutes``) is a sample. A later run with the same ``--out``
+random order of the states, so that a run that ends early (``--minutes``) is a sample. A later run with the same
+``--out``
 continues it: it asks new adapters, and those that had no valid answer.
 
 An adapter is a command. It gets the inventory and the names of the nodes as arguments, and prints one JSON object on a

@@ -7,8 +7,7 @@
     $fleet down
 
 The kinds are interleaved, so that a noisy machine affects all in the same way. The output has for each kind the median
-of
-the seconds, the controller's CPU time per host (Ansible and all its children, without the hosts' own work) and the
+of the seconds, the controller's CPU time per host (Ansible and all its children, without the hosts' own work) and the
 largest resident size. ``start`` is Ansible without any task. The ratios are printed with and without it.
 """
 

@@ -6,10 +6,9 @@
 
 A host has its own network and host name, its own sshd with its own host key, and its own copy of the file system (an
 overlay over this machine's). The controller is a namespace too: ``run`` starts a command in it. This machine's own
-network
-does not change. The programs in stand_ins/ (systemctl and nft) simulate two tools that need an init of the host's own.
-They answer in the form of the real ones, as fast as a shell can. Everything else is real: sshd, dpkg, iproute2, the
-kernel's settings of a network namespace.
+network does not change. The programs in stand_ins/ (systemctl and nft) simulate two tools that need an init of the
+host's own. They answer in the form of the real ones, as fast as a shell can. Everything else is real: sshd, dpkg,
+iproute2, the kernel's settings of a network namespace.
 
 Works on Debian and Ubuntu. If this machine has no sshd, the package is downloaded and unpacked for the hosts only.
 """

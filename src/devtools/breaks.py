@@ -1,8 +1,7 @@
 """The mistakes that ``fullmesh demo --break`` makes on a lab node, each with its undo.
 
 They are a selection of those in tests/faults, and a test compares both. The scripts run in ``sh -eu`` with the
-variables
-``$FIRST $LAST`` (the data range), ``$P_NAME`` (the peer's name) and ``$NIC`` (the cluster's interface).
+variables ``$FIRST $LAST`` (the data range), ``$P_NAME`` (the peer's name) and ``$NIC`` (the cluster's interface).
 """
 
 from __future__ import annotations

@@ -126,8 +126,7 @@ def end(process: subprocess.Popen[bytes]) -> str:
     """End a part; return how it ended.
 
     First send SIGINT as a keyboard would, so that pytest removes its labs and machines. Otherwise the next part would
-    find
-    the ports of a machine in use.
+    find the ports of a machine in use.
     """
     for number, seconds, took in ENDINGS:
         process.send_signal(number)

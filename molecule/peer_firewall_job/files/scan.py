@@ -3,8 +3,7 @@
 open: SYN-ACK; closed: RST, the packet got through but there is no listener; filtered: an ICMP error or silence. The
     scan
 reads answers below the firewall (AF_PACKET) and probes silent ports again. So an open port does not look filtered
-because
-of a busy machine or the kernel's limit on ICMP errors.
+because of a busy machine or the kernel's limit on ICMP errors.
 """
 
 from __future__ import annotations

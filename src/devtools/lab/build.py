@@ -149,8 +149,7 @@ class Builder:
         source = self.paths.sources
         argv = self.podman.argv("build", "--layers=false", "--network=host", "--pull=missing")
         # crun would load a device filter and raise its memlock limit for it, which root on a restricted host may not
-        # do. A
-        # chroot needs neither.
+        # do. A chroot needs neither.
         argv.append("--isolation=chroot")
         argv += [*options, "-t", self.image(stage), "-f", str(source / file), str(source)]
         step(f"image {stage}", argv, self._log(stage), STAGE_SECONDS)

@@ -2,9 +2,8 @@
 
 The PCI tree follows Linux' documents (sysfs-bus-pci, sysfs-class-infiniband) and the PCI Express specification (ACS).
 It was not recorded on a machine. Each GPU has its own switch below a root port. If the play has RDMA devices, the
-switch
-has one too. With ``machine=1`` the node looks like a machine: systemd-detect-virt reports no container, and /dev/kmsg
-has only the play's messages.
+switch has one too. With ``machine=1`` the node looks like a machine: systemd-detect-virt reports no container, and
+/dev/kmsg has only the play's messages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Give a lab node simulated GPUs: the real nvidia-smi over a STAND-IN for NVML, and files for the PCI bus.
 
 A container has no GPU. The node gets NVIDIA's own ``nvidia-smi`` (Debian's package from non-free) and a stand-in for
-the
-library that it queries (``lab/gpu/nvml.c``, built with NVIDIA's public header). It also gets the files that the kernel
+the library that it queries (``lab/gpu/nvml.c``, built with NVIDIA's public header). It also gets the files that the
+kernel
 would show: devices on the PCI bus, the driver's folder in /proc, its version in /sys, files in /dev.
 ``/etc/lab-gpus`` on the node has the simulated values, one per line. Nothing can compute on it, because CUDA is
 missing.

@@ -1,9 +1,9 @@
 """Install other programs on a lab's nodes: ``python3 -m devtools.lab.neighbours --name LAB [--kind docker]``.
 
 The lab's repositories do not have Podman with netavark, fail2ban, keepalived, bird and an NFS server. This module
-builds
-real packages of them once, in the same way (docs/development/lab.md), and apt and dnf install them. Docker is a kind of
-its own, because its daemon starts with its package. The nodes must be look-alikes, because the programs are Debian's.
+builds real packages of them once, in the same way (docs/development/lab.md), and apt and dnf install them. Docker is a
+kind of its own, because its daemon starts with its package. The nodes must be look-alikes, because the programs are
+Debian's.
 """
 
 from __future__ import annotations

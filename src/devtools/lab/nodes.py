@@ -59,10 +59,8 @@ def create_arguments(lab: Lab, node: Node, image: str, volumes: Mapping[Path, st
     """Return podman's arguments for a node. *volumes* maps folders of this machine to their paths on the node.
 
     The hosts file is the image's own, so roles can replace it as on a real host. Look-alikes also have their own
-    resolver
-    file. Nodes of real images need this host's resolvers to reach their archives. With the restart policy `always`,
-    `reboot`
-    works in a node as on a machine.
+    resolver file. Nodes of real images need this host's resolvers to reach their archives. With the restart policy
+    `always`, `reboot` works in a node as on a machine.
     """
     return [
         "create",
@@ -109,8 +107,7 @@ def fix_macs(lab: Lab) -> None:
     """Give this machine a fixed hardware address on each of the lab's bridges.
 
     Without one, a bridge takes the lowest address of its ports (net/bridge/br_stp_if.c). If a port comes or goes, the
-    address
-    changes, and nodes that know the old one do not answer for 40 s.
+    address changes, and nodes that know the old one do not answer for 40 s.
     """
     for number, bridge in enumerate(lab.bridges, 1):
         mac = f"02:fd:00:{lab.index:02x}:00:{number:02x}"
@@ -221,8 +218,7 @@ def remove(podman: Podman, lab: Lab) -> None:
     """Remove the lab's containers and networks.
 
     sshd is ended first. Its sockets close, so the controller's multiplexed connections end at once. Otherwise they hang
-    on
-    an address that the next lab's node may get.
+    on an address that the next lab's node may get.
     """
     states = podman.containers()
     present = [node for node in lab.nodes if node.container in states]

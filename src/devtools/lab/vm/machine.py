@@ -123,8 +123,7 @@ class Vm:
         """Return the id of this boot; empty if no address answers.
 
         QEMU accepts connections to unused addresses and never answers them. So all addresses are queried at once, and
-        the first
-        answer counts.
+        the first answer counts.
         """
         pool = ThreadPoolExecutor(len(self.machine.ports))
         asked = [

@@ -2,8 +2,7 @@
 
 The first NIC is in QEMU's user network, which has no route out. A forwarded port of 127.0.0.1 leads to it. The second
 NIC is the cluster network, and the others are the rails with ``rxe1`` and ``rxe2``. Each network is a pair of unix
-sockets
-between the two QEMUs, so nothing leaves this machine.
+sockets between the two QEMUs, so nothing leaves this machine.
 """
 
 from __future__ import annotations
