@@ -36,7 +36,6 @@ LIBRARIES = (
 VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
 NODES, MANIFEST = "/etc/fullmesh/nodes.json", "/var/lib/fullmesh/manifest.json"
 ENVIRONMENT = "/etc/fullmesh/env"
-INTERFACE = re.compile(r"[^/\s]{1,15}")
 OWN_ADDRESS = re.compile(r"^FULLMESH_ADDRESS=['\"]?([0-9a-fA-F.:]{2,45})", re.M)
 COMMAND_SECONDS = 1.3  # of a program outside of a check
 COMMAND_RESERVE = 0.2  # of the time of all checks, to read the answer of a program
@@ -415,7 +414,7 @@ def find_earlier_interface(address: str) -> str:
         names = [one["interface"] for one in owned if one["address"].split("/")[0] == address]
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
-    return names[0] if names and isinstance(names[0], str) and INTERFACE.fullmatch(names[0]) else ""
+    return os.path.basename(str(names[0])) if names else ""
 
 
 def check_interfaces() -> Iterator[HealthFinding]:
@@ -430,11 +429,11 @@ def check_interfaces() -> Iterator[HealthFinding]:
     down = (
         read_text(f"{NET}/{name}/carrier") == "0" or read_text(f"{NET}/{name}/operstate") == "down"
     )
-    if name and down:
+    if down:
         text = f"{name} of the cluster address {address} is down, or has no carrier"
         yield HealthFinding("HC-111", text, f"check the cable and the switch: ip link show {name}")
     if not held:
-        if not (name and down):
+        if not down:
             text = f"no interface has the cluster address {address}"
             yield HealthFinding("HC-112", text, "check the network configuration: ip address")
         return
