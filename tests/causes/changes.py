@@ -1,7 +1,7 @@
-"""Typed changes of what the nodes of a recorded, healthy diagnosis said; the case files of the causes use them.
+"""Typed changes of the answers of a recorded, healthy diagnosis. The case files of the causes use them.
 
-A change edits the answers as the strict reader gave them; `records.diagnosed` reads them again, so a shape that no
-module returns is refused (ContractError) and proves nothing.
+A change edits the answers as read by their type. `records.diagnose_answers` reads them again and
+raises ContractError for a form that no module returns, which would prove nothing.
 """
 
 from __future__ import annotations

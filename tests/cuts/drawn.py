@@ -1,6 +1,8 @@
-"""Schedules of cuts by a number: which change, what ends or disturbs it on each node, and when. Pure.
+"""Draw schedules of cuts from a number: the change, and when its end or a disturbance hits each node.
 
-The same number is the same schedule, so that a failure can be seen again.
+Pure.
+
+The same number always gives the same schedule, so a failure can be repeated.
 """
 
 from __future__ import annotations
@@ -9,29 +11,30 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-# What a change of addresses leaves the node with; not a prefix that is too short, which may turn out to work. "right"
-# only where the controller dies before it can confirm.
+# Spoiled addresses of a change. A prefix that is too short may work, so it is not here. "right"
+# only occurs if the controller is killed before it can confirm.
 SPOILT = ("gateway", "address")
-# A task of role static_ip before which the controller dies, of a change that would have been confirmed.
+# A task of the role static_ip before which the controller is killed, of a change that would have
+# been confirmed.
 TASKS = (
     "Reconnect and confirm the change",
     "Open a new connection",
     "Verify the change on the node",
     "Disarm the rollback",
 )
-# Seconds that a right change gets, so that the controller arrives at the last of these tasks.
+# The deadline of a right change, long enough for the controller to reach the last of these tasks.
 RIGHT_SECONDS = 25
 SECONDS = (10, 12, 15)
 # At once, at any moment until the timer, and around it.
 EVENTS = (
-    "cable out",  # this machine's end of it down, and up again
+    "cable out",  # this machine's end goes down and up again
     "owner stopped",  # SIGSTOP for NetworkManager, systemd-networkd or firewalld, SIGCONT later
     "bus stopped",
-    "rollback killed",  # SIGKILL, as by the kernel out of memory
+    "rollback killed",  # SIGKILL, as by the kernel without memory
     "rollback stopped",
     "reboot",
-    "reexec",  # systemd takes itself anew, as its package's update does
-    "edit",  # somebody writes a file of his own
+    "reexec",  # systemd restarts itself, as an update of its package does
+    "edit",  # a user writes a file
     "second run",
     "other's token",
 )
@@ -40,7 +43,7 @@ LASTING = ("cable out", "owner stopped", "bus stopped", "rollback stopped")
 
 @dataclass(frozen=True)
 class Event:
-    """What happens to one node: *at* seconds after its change was armed, for *seconds* where it lasts."""
+    """An event on a node, *at* seconds after its change was armed. Some last for *seconds*."""
 
     kind: str
     at: float
@@ -49,15 +52,15 @@ class Event:
 
 @dataclass(frozen=True)
 class Schedule:
-    """One draw.
+    """One drawn schedule.
 
     Attributes:
         seed: its number.
         change: network or firewall.
         seconds: of the timer.
-        spoilt: by node, what is wrong with a change of the network; "right" for nothing.
-        dies_at: the task before which the controller is killed; "" for none.
-        killed: seconds after the first node was armed when the controller is killed; 0 for never.
+        spoilt: by node, the fault in a change of the network, "right" for none.
+        dies_at: the task before which the controller is killed, "" for none.
+        killed: seconds after the first node was armed when the controller is killed, 0 for never.
         events: by node, in order.
     """
 
@@ -70,7 +73,7 @@ class Schedule:
     events: dict[str, list[Event]] = field(default_factory=dict)
 
     def words(self) -> str:
-        """One line, for the table and for whoever has to see it again."""
+        """Return one line for the table, which is enough to repeat the schedule."""
         said = [f"drawn {self.seed}: {self.change}, {self.seconds} s"]
         said += [f"dies at {self.dies_at!r}"] if self.dies_at else []
         said += [f"killed at {self.killed:.1f}"] if self.killed else []
@@ -81,7 +84,7 @@ class Schedule:
 
 
 def happenings(rng: random.Random, timer: float) -> list[Event]:
-    """None, one or two events of a node; a reboot is the last, since what follows would find no node."""
+    """Draw up to two events of a node. A reboot is the last, because later events would find no node."""
     found = []
     for kind in rng.sample(EVENTS, rng.choice((0, 1, 1, 2, 2))):
         moment = rng.choice((rng.uniform(0, 1.5), rng.uniform(0, timer), timer + rng.gauss(0.3, 1)))
@@ -91,8 +94,8 @@ def happenings(rng: random.Random, timer: float) -> list[Event]:
 
 
 def draw(seed: int, names: Sequence[str]) -> Schedule:
-    """The schedule of a number for the nodes of these names."""
-    rng = random.Random(seed)  # noqa: S311 (no secret: the same number has to give the same schedule)
+    """Draw the schedule of a number for the nodes with these names."""
+    rng = random.Random(seed)  # noqa: S311 (no secret: the same number must give the same schedule)
     if rng.random() < 0.35:
         seconds = rng.choice(SECONDS)
         events = {name: happenings(rng, seconds) for name in names}

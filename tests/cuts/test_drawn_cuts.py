@@ -1,6 +1,6 @@
-"""Cuts that nobody thought of: change, end, disturbance and moment are drawn (drawn.py), and the node comes back.
+"""Run drawn cuts: change, end, disturbance and moment come from drawn.py, and the node must return.
 
-``FULLMESH_SCHEDULES=FIRST-LAST`` runs others; a failure names its number.
+``FULLMESH_SCHEDULES=FIRST-LAST`` runs other numbers. A failure names its number.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ OWNERS = {
     "firewall": {"el": "firewalld", "ubuntu": "firewalld"},
 }
 EDIT = "/etc/fullmesh-drawn-edit"
-# Beside its timer and what held it up: what issue and README promise. A machine with more to do than it has processors
-# for promises nothing; how late it was stands in the table.
+# Seconds besides the timer and known delays, as the README promises. On a machine with more work
+# than CPUs nothing is promised, and the table shows the delay.
 GRACE = 5.0
 BOOT = 10.0
-# A module of Ansible's needs that long on a busy machine until it has armed its change.
+# An Ansible module may need this long on a busy machine to arm its change.
 ARMED_SECONDS = 60
 SECOND = """
 try:
@@ -48,22 +48,22 @@ except tx.RollbackError as exc:
 
 @dataclass
 class Seen:
-    """What one node went through."""
+    """The events of one node."""
 
-    armed: float = 0.0  # the controller's monotonic clock
+    armed: float = 0.0  # seconds of the controller's monotonic clock
     held_up: float = 0.0
     edited: bool = False
     faults: list[str] = field(default_factory=list)
 
 
 def quiet(node: Node, command: str) -> str:
-    """A command that may fail: the unit is gone again, the bus does not answer."""
+    """Run a command that may fail because the unit is gone or the bus does not answer."""
     done = node.podman.run("exec", node.container, "sh", "-c", command, timeout=60)
     return str(done.stdout).strip()
 
 
 def stopped(node: Node, unit: str, seconds: float) -> None:
-    """Hold a unit's processes for a while."""
+    """Stop a unit's processes for a while."""
     quiet(node, f"systemctl kill --signal=STOP {unit}")
     try:
         time.sleep(seconds)
@@ -82,7 +82,7 @@ class Drawn:
         self.over = threading.Event()
 
     def links(self, node: Node) -> dict[str, object]:
-        """The link as it is drawn."""
+        """Return the link as drawn."""
         kind = self.schedule.spoilt[node.name]
         address, gateway = node.planned, self.lab.at("99")
         if kind == "right":
@@ -93,7 +93,7 @@ class Drawn:
         return self.lab.link(node, addresses=[address], gateway=gateway)
 
     def until_armed(self, node: Node) -> bool:
-        """Wait for the change, and note when it was armed; no, where it was refused or has ended before we looked."""
+        """Wait for the change, and note when it was armed. It may have been refused or have ended earlier."""
         seen, end = self.seen[node.name], time.monotonic() + ARMED_SECONDS
         while time.monotonic() < end and not self.over.is_set():
             said = quiet(node, f"stat -c %.9Y {STORE}/{self.name}/armed 2> /dev/null")
@@ -104,7 +104,7 @@ class Drawn:
         return False
 
     def disturb(self, node: Node) -> None:
-        """All that happens to one node, each at its moment; a fault here is the schedule's."""
+        """Run the events of one node, each at its moment. An error here is an error of the schedule."""
         seen = self.seen[node.name]
         try:
             if self.until_armed(node):
@@ -117,7 +117,7 @@ class Drawn:
             seen.faults.append(repr(exc))
 
     def happen(self, node: Node, event: Event) -> None:
-        """One event."""
+        """Run one event."""
         unit = f"fullmesh-rollback-{self.name.replace('_', '-')}.service"
         owner = OWNERS[self.schedule.change][node.name.rstrip("0123456789")]
         if event.kind == "cable out":
@@ -147,7 +147,7 @@ class Drawn:
             self.seen[node.name].held_up += BOOT
 
     def begin(self) -> Play | None:
-        """Start the change: the network's by its role, the firewall's by the engine on the node."""
+        """Start the change: the network's through its role, the firewall's through the engine on the node."""
         if self.schedule.change == "network":
             more = {"cut_seconds": self.schedule.seconds}
             return self.lab.start(self.links, die_at=self.schedule.dies_at, **more)
@@ -157,12 +157,12 @@ class Drawn:
             try:
                 node.engine(script)
             except AssertionError:
-                # an early reboot takes the script with it
+                # an early reboot stops the script, too
                 assert self.seen[node.name].armed, f"{node.name} was not armed"
         return None
 
     def run(self) -> None:
-        """Until the controller has ended and everything has happened."""
+        """Run until the controller has ended and every event has happened."""
         threads = [
             threading.Thread(target=self.disturb, args=(node,), daemon=True)
             for node in self.lab.nodes
@@ -186,8 +186,8 @@ class Drawn:
 
 
 @pytest.fixture(scope="module")
-def walled(lab: Lab) -> Iterator[Lab]:
-    """The lab with firewalld, at every boot."""
+def firewalled(lab: Lab) -> Iterator[Lab]:
+    """Start firewalld on both nodes, also at every boot."""
     wall(lab)
     for node in lab.nodes:
         node.run("systemctl enable -q firewalld")
@@ -198,18 +198,18 @@ def walled(lab: Lab) -> Iterator[Lab]:
 
 @pytest.mark.rest
 @pytest.mark.parametrize("seed", range(int(FIRST), int(LAST or FIRST) + 1))
-def test_any_interrupted_change_leaves_the_node_reachable(walled: Lab, seed: int) -> None:
-    schedule = draw(seed, [node.name for node in walled.nodes])
-    print(schedule.words())  # noqa: T201 (whoever sees it fail needs it)
-    # the one before, where it has failed, may still be on its way back
-    for node in walled.nodes:
+def test_any_interrupted_change_leaves_the_node_reachable(firewalled: Lab, seed: int) -> None:
+    schedule = draw(seed, [node.name for node in firewalled.nodes])
+    print(schedule.words())  # noqa: T201 (needed to repeat a failure)
+    # after a failed schedule, its node may still be reverting
+    for node in firewalled.nodes:
         wait_for(node.idle, 120)
-    drawn = Drawn(walled, schedule)
-    with Cut(walled, f"drawn {seed}: {schedule.change}") as cut:
+    drawn = Drawn(firewalled, schedule)
+    with Cut(firewalled, f"drawn {seed}: {schedule.change}") as cut:
         drawn.run()
         cut.wait()
-        for node in walled.nodes:
-            if drawn.seen[node.name].edited:  # an edit of somebody's stays
+        for node in firewalled.nodes:
+            if drawn.seen[node.name].edited:  # an edit by a user stays
                 assert node.run(f"cat {EDIT}; rm {EDIT}") == "mine"
     busy = os.getloadavg()[0] > (os.cpu_count() or 1)
     for watcher in cut.watchers:

@@ -1,7 +1,7 @@
-"""What others have in the routing of a card that is cut, and what they have written into its files.
+"""Cut an interface that has foreign routing and configuration, and check that both are restored.
 
-Policy rules, other tables, routes over two cards and by a nexthop's number are real in a container: it has a network of
-its own.
+Policy rules, other tables, multipath routes and nexthop ids are real in a container, because it has
+its own network namespace.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from .conftest import Cut, Lab, Node
 from .test_cuts import says
 
 MakeCut = Callable[[str], Cut]
-# eth9 is another card of the node's, which no run touches. Nothing of it leads anywhere where ssh comes from.
+# eth9 is another interface of the node, which no run changes. No route of it leads to the source of
+# ssh.
 MAKE = """
 set -e
 ip link add eth9 type veth peer name elsewhere9
@@ -34,7 +35,7 @@ GONE = """
 ip route flush table 100; ip rule del priority 5000; ip rule del priority 5001
 ip route del 198.51.100.0/25; ip nexthop flush; ip link del eth9
 """
-# A nexthop's and a route's state of the moment (linkdown) is nobody's setting.
+# The current state (linkdown) of a nexthop or route is not a setting.
 LOOK = """
 ip rule show
 ip -o route show table 100
@@ -45,14 +46,14 @@ ip -o nexthop show
 """
 
 
-def others(node: Node) -> list[str]:
-    """What stands in the kernel of theirs."""
+def list_foreign_entries(node: Node) -> list[str]:
+    """Return the foreign entries in the kernel."""
     return [" ".join(line.split()) for line in node.run(LOOK).splitlines()]
 
 
 @pytest.fixture
 def routed(lab: Lab) -> Iterator[Lab]:
-    """Nodes with policy routing, a route over two cards, and nexthop objects."""
+    """Make nodes with policy routing, a route over two interfaces, and nexthop objects."""
     for node in lab.nodes:
         node.run(MAKE.format(gateway=lab.gateway))
     try:
@@ -64,8 +65,8 @@ def routed(lab: Lab) -> Iterator[Lab]:
 
 @pytest.mark.rest
 @pytest.mark.parametrize("spoilt", ["gateway", "address"])
-def test_rules_tables_and_nexthops_are_there_again(routed: Lab, cut: MakeCut, spoilt: str) -> None:
-    before = {node.name: others(node) for node in routed.nodes}
+def test_rules_tables_and_nexthops_are_restored(routed: Lab, cut: MakeCut, spoilt: str) -> None:
+    before = {node.name: list_foreign_entries(node) for node in routed.nodes}
     for seen in before.values():
         assert sum(" id 7010 group" in f" {line}" for line in seen) == 1
         assert sum(line.startswith("500") for line in seen) == 2
@@ -79,10 +80,10 @@ def test_rules_tables_and_nexthops_are_there_again(routed: Lab, cut: MakeCut, sp
     with cut(f"others' rules, tables and nexthops, wrong {spoilt}"):
         words = routed.start(wrong).end()
     says(words, "[IP-113] el1", "[IP-113] ubuntu1")
-    assert {node.name: others(node) for node in routed.nodes} == before
+    assert {node.name: list_foreign_entries(node) for node in routed.nodes} == before
 
 
-# What a profile or a file of another form says, how it is written there, and what takes it away again.
+# Foreign settings in a profile or file: the setting, the command that writes it, its undo.
 LEAVES = {
     "el1": (
         "f=$(nmcli -g UUID,DEVICE connection show --active | sed -n 's/:eth1$//p');"
@@ -102,11 +103,11 @@ LEAVES = {
 
 @pytest.mark.rest
 def test_a_profile_with_other_settings_is_refused(lab: Lab, cut: MakeCut) -> None:
-    """A zone in EL's profile, a netplan file in one line on Ubuntu: named, and nothing is armed."""
+    """A zone in EL's profile, a one-line netplan file on Ubuntu: both are named, and nothing is armed."""
     for node in lab.nodes:
         node.run(LEAVES[node.name][0])
     try:
-        with cut("what a profile of ours would lose"):
+        with cut("settings that our profile would lose"):
             words = lab.start(lab.link).end()
             assert all(node.log() == "" for node in lab.nodes)
         says(words, "[IP-118]", *(said for _make, _gone, said in LEAVES.values()))

@@ -1,9 +1,10 @@
-"""Nodes on which others are at work already: their rules, routes and addresses are the same after apply and undo.
+"""Apply and undo on nodes with other software: its rules, routes and addresses stay the same.
 
-Docker, Kubernetes, libvirt and fail2ban are played by the objects that they make in the kernel, made by hand (fakes); a
-routing daemon by a route with its protocol number, keepalived by an address without an owner. The card is the one that
-carries ssh and moves from its lease to the planned address, so whoever owns the card is told to configure it anew.
-Nobody makes these objects again after a boot, so there is none here: test_real_neighbours.py has the programs.
+Docker, Kubernetes, libvirt and fail2ban are fakes: the test makes their kernel objects by hand. A
+routing daemon is a route with its protocol number, and keepalived an address without an owner. The
+interface carries ssh and moves from its lease to the planned address, so its owner reconfigures it.
+No program would restore these objects after a boot, so there is no boot here.
+test_real_neighbours.py has the real programs.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from .conftest import ETC_DIGEST, green, site
 
 LAB = "e2e-neighbours"
 PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_existing_services=open")
-# An Ubuntu without a firewall; an EL with its own, which its user has opened for that service.
+# An Ubuntu without a firewall, and an EL with its own, which its user opened for that service.
 SYSTEM = {
     "ubuntu": "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install polkitd iptables",
     "el": "dnf -q -y install firewalld && systemctl enable -q --now firewalld && firewall-cmd --state"
     " && firewall-cmd -q --permanent --add-port=2049/tcp && firewall-cmd -q --reload",
 }
-# {n} is a number of each node's own; {gateway} and {peer} lie on the card's network.
+# {n} is a number of each node. {gateway} and {peer} are in the interface's network.
 MAKE = """
 set -eu
 # Docker 28: its bridge, chains and address translation
@@ -102,13 +103,14 @@ ip -4 -o address show dev docker0 | grep -o 'inet [^ ]*'
 """
 
 
-# By hand, it empties iptables' tables, with or without us: Docker and kube-proxy then write theirs again, as here.
+# A manual reload empties iptables' tables, with or without Fullmesh. Docker and kube-proxy then
+# restore theirs, as here.
 RELOAD = "iptables-save > /run/owners 2> /dev/null || true; firewall-cmd -q --reload"
 OWNERS = "test ! -s /run/owners || iptables-restore /run/owners"
 
 
 class Lab:
-    """A lab of its own, whose nodes have neighbours."""
+    """A lab of its own, whose nodes have neighbors."""
 
     def __init__(self) -> None:
         run("./fullmesh", "lab", "down", "--name", LAB)
@@ -117,9 +119,9 @@ class Lab:
             read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
         )
         self.inventory = status["inventory"].rsplit("/", 1)[0]
-        self.cards = {one["name"]: one["management_address"] for one in status["nodes"]}
-        self.names = sorted(self.cards)
-        net = next(iter(self.cards.values())).rpartition(".")[0]
+        self.addresses = {one["name"]: one["management_address"] for one in status["nodes"]}
+        self.names = sorted(self.addresses)
+        net = next(iter(self.addresses.values())).rpartition(".")[0]
         self.gateway = f"{net}.1"
         self.vips = {name: f"{net}.{200 + n}" for n, name in enumerate(self.names)}
 
@@ -129,22 +131,22 @@ class Lab:
         return read_output(*words, "sh", "-c", script, seconds=300).strip()
 
     def make(self) -> None:
-        """Let the neighbours move in."""
+        """Make the neighbors' objects."""
         for name in self.names:
             self.on(name, SYSTEM["el" if name.startswith("el") else "ubuntu"])
         for number, name in enumerate(self.names, 1):
-            peer = next(self.cards[other] for other in self.names if other != name)
+            peer = next(self.addresses[other] for other in self.names if other != name)
             self.on(
                 name,
                 MAKE.format(n=number, gateway=self.gateway, peer=peer, vip=self.vips[name]),
             )
 
     def view(self, name: str) -> list[str]:
-        """What the neighbours of a node have in its kernel."""
+        """Return the neighbors' objects in a node's kernel."""
         return self.on(name, LOOK.format(vip=self.vips[name])).splitlines()
 
     def served(self) -> dict[str, str]:
-        """Return whether each node reaches the others' service at keepalived's address, by a new connection."""
+        """Return whether each node reaches the others' service at keepalived's address, over new connections."""
         ask = "import urllib.request as u; print(u.urlopen('http://{}:2049/', timeout=5).status)"
         return {
             name: self.on(name, f'python3 -c "{ask.format(self.vips[other])}"')

@@ -1,6 +1,6 @@
-"""The bench: real lab nodes, commands on them, and the diagnosis as a user starts it.
+"""Real lab nodes, commands on them, and the diagnosis as a user starts it.
 
-Commands go into a node through its namespaces, not through ssh: a fault may take ssh away.
+Commands enter a node through its namespaces instead of ssh, because a fault may break ssh.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from fullmesh.verbs import diagnose as diagnose_cli
 WORK = ROOT / ".fullmesh/faults"
 DIAGNOSE_SECONDS = 90
 DATA_RANGE = (50000, 54095)  # the default of fullmesh_data_ports
-KERNEL_RANGE = (32768, 60999)  # what jobs take their ports from where nobody pinned any
+KERNEL_RANGE = (32768, 60999)  # the kernel's default range of ports
 
 
 @dataclass
 class Diagnosis:
-    """What one diagnosis said."""
+    """The output of one diagnosis."""
 
     result: dict[str, Any]
     code: int
@@ -44,27 +44,27 @@ class Diagnosis:
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """The primary findings; what follows from them is folded under them.
+        """Return the primary findings, without their consequences.
 
-        What the next boot changes is a class of its own: a fault that is made in the running kernel is rightly told
-        there as well.
+        Changes at the next boot are separate, because the diagnosis rightly reports a fault of the
+        running kernel there as well.
         """
         found: list[dict[str, Any]] = self.result["findings"]
         return [one for one in found if one["code"] not in list_boot_codes()]
 
     @property
     def at_boot(self) -> list[dict[str, Any]]:
-        """What the next boot changes, beside what the bench is known for."""
+        """Return the findings about the next boot, except those that the lab always has."""
         found: list[dict[str, Any]] = self.result["findings"]
         return [one for one in found if one["code"] in list_boot_codes() - self.usual]
 
     @property
     def codes(self) -> list[str]:
-        """Their codes."""
+        """Return the codes of the primary findings."""
         return [str(finding["code"]) for finding in self.findings]
 
     def told(self) -> str:
-        """Everything that helps to understand a surprise."""
+        """Return everything that helps to understand an unexpected result."""
         rows = [
             {key: value for key, value in finding.items() if value and key != "page"}
             for finding in [*self.findings, *self.at_boot]
@@ -72,7 +72,7 @@ class Diagnosis:
         return json.dumps(rows, indent=1) + "\n" + "\n".join(self.mixed())
 
     def mixed(self) -> list[str]:
-        """Links whose ports did not all meet the same: a word for each port, with how far this end came."""
+        """List links whose ports had different results: a word for each port, with the stage that this end reached."""
         return [
             f"{link['from']} -> {link['to']}: "
             + ", ".join(
@@ -85,17 +85,17 @@ class Diagnosis:
 
 @dataclass
 class Bench:
-    """A lab that is up.
+    """A running lab.
 
     Attributes:
         name: of the lab.
-        nodes: by their names, the master first.
-        inventory: a folder; ``chosen`` makes smaller ones.
-        ports: first and last port of the range from which jobs take theirs.
+        nodes: by name, the master first.
+        inventory: a folder. ``chosen`` makes smaller ones.
+        ports: first and last port of the jobs' range.
         index: the lab's number.
-        repairs: how many faults have been fixed on it.
+        repairs: the number of faults fixed on it.
         bridge: this machine's bridge of the cluster network.
-        usual: codes of what its next boot changes, whatever is broken.
+        usual: codes about the next boot that it always has.
     """
 
     name: str
@@ -112,23 +112,23 @@ class Bench:
         self.runs = WORK / "runs" / self.name
 
     def on(self, node: str, script: str, *, check: bool = True) -> str:
-        """Run a shell script as root on a node; its standard output."""
+        """Run a shell script as root on a node. Return its standard output."""
         return self.nodes[node].on(script, check=check)
 
     def outside(self, script: str, *, check: bool = True) -> str:
-        """Run a shell script on this machine, outside of the nodes."""
+        """Run a shell script on this machine, outside the nodes."""
         return shell(["env"], script, check=check, where="outside")
 
     @property
     def nft(self) -> str:
-        """A node's nft in this machine's network: this machine need not have one."""
+        """Return a command that runs a node's nft in this machine's network, which may have none."""
         first = next(iter(self.nodes.values()))
         return f"nsenter -t {first.pid} -m -- nft"
 
     def chosen(
         self, names: Sequence[str], variables: Mapping[str, Mapping[str, Any]] | None = None
     ) -> Path:
-        """An inventory of some nodes, with some variables of them changed."""
+        """Write an inventory of some nodes, with some variables changed."""
         folder = WORK / "inventories" / f"{self.name}-{os.getpid()}-{time.monotonic_ns()}"
         shutil.copytree(self.inventory, folder, symlinks=True)
         data = yaml.safe_load((folder / "hosts.yml").read_text())
@@ -147,7 +147,7 @@ class Bench:
         deadline: float = diagnose_cli.DEADLINE,
         more: Sequence[str] = (),
     ) -> Diagnosis:
-        """Run the command that ``./fullmesh diagnose`` runs, its results in a folder of our own."""
+        """Run the command behind ``./fullmesh diagnose``, with a result folder of its own."""
         run = make_run_name()
         args = Namespace(
             inventory=str(inventory or self.inventory),
@@ -160,7 +160,7 @@ class Bench:
         done = subprocess.run(
             diagnose_cli.build_diagnose_command(args, run),
             cwd=ROOT,
-            start_new_session=True,  # as a user's call, it has a share of the processors of its own
+            start_new_session=True,  # like a user's call, it gets its own share of the CPUs
             env=diagnose_cli.build_diagnose_env(deadline),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -177,7 +177,7 @@ class Bench:
 
 
 def bench(name: str, count: int, ports: tuple[int, int]) -> Bench:
-    """Bring a lab up."""
+    """Start a lab."""
     up = fullmesh("lab", "up", "--name", name, "--nodes", str(count))
     assert up.returncode == 0, up.stdout + up.stderr
     nodes = nodes_of(name)

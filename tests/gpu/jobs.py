@@ -1,4 +1,4 @@
-"""Jobs of two ranks on the two nodes, how they hang, and the questions that a user would put to them."""
+"""Jobs of two ranks on two nodes, ways to hang them, and the queries that a user would run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gpu.paths import ROOT
 
 RANKS = (0, 1)
 READY_SECONDS = 60.0
-TIMEOUT = 20  # seconds after which NCCL's watchdog, or Gloo, gives a collective up
-MOST_DUMP = 1 << 20  # bytes of a dump that cannot be read
-STANDS = 3.0  # seconds until a broken job stands for sure
+TIMEOUT = 20  # seconds after which NCCL's watchdog, or Gloo, gives up a collective
+MOST_DUMP = 1 << 20  # bytes of an unreadable dump
+HUNG_SECONDS = 3.0  # seconds until a broken job certainly hangs
 AGAIN = 3.0
 STALLED = 2.0
-# Gloo has no watchdog that dumps: a thread stands in for it.
+# Gloo has no watchdog that dumps, so a thread stands in for it.
 PREAMBLE = (
     "import os, time as _t; _s = os.environ['ACCEPTANCE_STATE']; _r = os.environ['RANK']\n"
     "def ready():\n    open(_s + '/new' + _r, 'w').write(str(os.getpid())); "
@@ -73,7 +73,7 @@ else:
     dist.barrier()
 wait(big)
 """
-# a collective on the CPU, which Gloo counts next to NCCL's in the same group
+# a collective on the CPU, which Gloo counts separately from NCCL's in the same group
 ON_CPU = "few = torch.ones(4)\nfor step in range(5):\n    dist.all_reduce(few)\n"
 # as long as the job: 2^43 cycles are more than an hour
 KERNEL = "torch.cuda._sleep(1 << 43)"
@@ -87,11 +87,12 @@ class GpuHang:
 
     Attributes:
         script: of both ranks.
-        breaks: what the harness does: ``kill`` rank 1, or ``cut`` the link.
+        breaks: the harness' action: ``kill`` rank 1, or ``cut`` the link.
         codes: findings of ``hang`` that name it, with the ranks.
-        dumped: the codes that may come first from the watchdog's dumps, without stacks. Empty if no rank writes one.
-        line: of the script, which ``hang`` has to name as well.
-        backend: of ``init_process_group``, the device's own if empty.
+        dumped: codes that may come first from the watchdog's dumps, without stacks. Empty if no
+            rank writes one.
+        line: of the script, which ``hang`` must also name.
+        backend: of ``init_process_group``, "" for the device's own.
     """
 
     script: str
@@ -103,7 +104,7 @@ class GpuHang:
     backend: str = ""
 
     def place(self) -> str:
-        """Return ``train.py:88``, the place of *line*, "" if none is to be named."""
+        """Return ``train.py:88``, the place of *line*, or "" if no line is expected."""
         lines = (PREAMBLE + self.script).splitlines()
         return f"train.py:{lines.index(self.line) + 1}" if self.line else ""
 
@@ -112,7 +113,7 @@ def hangs(device: str) -> dict[str, GpuHang]:
     """List the five hangs. On CPUs a loop stands in for the kernel."""
     body, code = (BUSY, "HG-101") if device == "cpu" else (KERNEL, "HG-111")
     late = ("HG-110",) if device == "cpu" else ("HG-111",)
-    # of the rank that is left; Gloo ended its collective, so nothing of it hangs
+    # of the remaining rank; Gloo ended its collective, so no operation of it hangs
     lost = ("nothing",) if device == "cpu" else ("HG-110", "HG-132", "HG-151", "HG-161")
     # the watchdog of rank 1 waits for the store behind the cut link, so only rank 0 writes a dump
     apart = ("HG-161",) if device == "cpu" else ("HG-151", "HG-161")
@@ -150,8 +151,8 @@ class GpuJob:
     """A job that runs from ``with`` to its end.
 
     Attributes:
-        command: of a rank; without it, *script* with the preamble.
-        more: variables on top; one that is "" is taken away.
+        command: of a rank. If empty, *script* runs with the preamble.
+        more: additional variables. An empty value removes the variable.
     """
 
     pair: NodePair
@@ -165,7 +166,7 @@ class GpuJob:
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __enter__(self) -> GpuJob:
-        """Start it."""
+        """Start the job."""
         (self.state / "hook").mkdir(parents=True)
         shutil.copy(
             ROOT / "node_programs/fullmesh_hook.py", self.state / "hook" / "sitecustomize.py"
@@ -194,7 +195,7 @@ class GpuJob:
             one.wait()
 
     def environment(self, rank: int) -> dict[str, str]:
-        """Build a rank's environment: as our launchers do, with the settings that let two ranks share a GPU."""
+        """Build a rank's environment: as Fullmesh's launchers do, with the settings that let two ranks share a GPU."""
         ours = ("NCCL_", "TORCH_", "GLOO_")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         many = os.environ.get("ACCEPTANCE_WAY") == "multi-rank"
@@ -208,7 +209,7 @@ class GpuJob:
             **{"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface},
             **{"NCCL_IB_DISABLE": "1", "NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "1"},
             **{"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"},
-            "TORCH_NCCL_ENABLE_TIMING": "1",  # without it no entry says that a GPU has begun it
+            "TORCH_NCCL_ENABLE_TIMING": "1",  # otherwise no entry shows that a GPU has started it
             "TORCH_FR_DUMP_TEMP_FILE": dumps,
             "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": dumps,  # the same for an older torch
             "PYTHONPATH": before_path(self.state / "hook"),
@@ -232,7 +233,7 @@ class GpuJob:
         )
 
     def wait_for(self, name: str, seconds: float = READY_SECONDS) -> list[Path]:
-        """Wait for the files that the ranks write by this name; return those that came."""
+        """Wait for the files that the ranks write with this name. Return those that exist."""
         deadline = time.monotonic() + seconds
         paths = [self.state / f"{name}{rank}" for rank in self.ranks]
         while time.monotonic() < deadline:
@@ -243,17 +244,17 @@ class GpuJob:
         return [path for path in paths if path.exists()]
 
     def start_fault(self) -> None:
-        """Wait until both ranks are ready, and let them go on.
+        """Wait until both ranks are ready, then start the fault.
 
         Raises:
-            RuntimeError: they do not come so far.
+            RuntimeError: a rank does not become ready.
         """
         if len(self.wait_for("ready")) < len(self.ranks):
             raise RuntimeError(f"the ranks are not ready: {self.printed(1500)}")
         (self.state / "go").touch()
 
     def ended(self, seconds: float) -> list[int | None]:
-        """Wait for the ranks to end; return their exit codes, None for one that is still running."""
+        """Wait for the ranks to end. Return their exit codes, None for a running one."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and any(one.poll() is None for one in self.running):
             time.sleep(0.1)
@@ -271,7 +272,7 @@ class GpuJob:
         )
 
     def read_records(self) -> list[str]:
-        """Return torch's records of each rank, as its hook answers."""
+        """Return torch's records of each rank, as its hook returns them."""
         code = (
             "import sys; sys.path.insert(0, sys.argv[1]); import fullmesh_hang_answer as answer; "
             "print(answer.query_process(int(sys.argv[2]))[1].decode())"
@@ -281,8 +282,8 @@ class GpuJob:
         return [one.communicate(timeout=30)[0] for one in asked]
 
     def ask_hang(self) -> tuple[list[dict[str, Any]], list[Any], list[str]]:
-        """Do as ``fullmesh hang`` does: collect on both nodes, judge here. Return findings, looks and errors."""
-        from fullmesh.hang import ask  # noqa: PLC0415 (its place is known only at run time)
+        """Collect on both nodes and judge here, as ``fullmesh hang`` does. Return findings, samples and errors."""
+        from fullmesh.hang import ask  # noqa: PLC0415 (the path is set only at run time)
         from fullmesh.hang.judge import judge_job  # noqa: PLC0415 (as above)
 
         program = str(ROOT / "node_programs/fullmesh_hang.py")
@@ -312,8 +313,8 @@ class GpuJob:
 
 
 def judge_dumps(dumps: Sequence[Path]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Judge the ranks' dumps as explain-log does; return the findings, and the dumps as plain data."""
-    from fullmesh.explain.records import RankRecords  # noqa: PLC0415 (its place is known only at run time)
+    """Judge the ranks' dumps as explain-log does. Return the findings, and the dumps as plain data."""
+    from fullmesh.explain.records import RankRecords  # noqa: PLC0415 (the path is set only at run time)
     from fullmesh.hang import recorder  # noqa: PLC0415 (as above)
     from fullmesh.hang.plain_pickle import RefusedRecordError  # noqa: PLC0415 (as above)
 
@@ -323,7 +324,7 @@ def judge_dumps(dumps: Sequence[Path]) -> tuple[list[dict[str, Any]], dict[str, 
         try:
             taken.take(path.name, raw)
             plain[path.name] = json.loads(json.dumps(recorder.parse_record_data(raw), default=str))
-        except (ValueError, RefusedRecordError) as exc:  # its bytes are what a reader has to learn
+        except (ValueError, RefusedRecordError) as exc:  # keep its bytes, to extend the reader
             held = base64.b64encode(raw[:MOST_DUMP]).decode()
             plain[path.name] = {"refused": str(exc), "base64": held}
     return [one.as_dict() for one in taken.findings()], plain

@@ -35,8 +35,10 @@ class StepRun:
     """A running step.
 
     Attributes:
-        work: where records go; scratch: where jobs have their files.
-        wrong: reasons why it fails; numbers: figures and observations.
+        work: the folder of the records.
+        scratch: the folder of the jobs' files.
+        wrong: reasons why it fails.
+        numbers: figures and observations.
     """
 
     name: str
@@ -48,7 +50,7 @@ class StepRun:
 
     @property
     def has_gpu(self) -> bool:
-        """Report whether it runs on a GPU, not on stand-ins."""
+        """Report whether it runs on a GPU instead of stand-ins."""
         return self.device != "cpu"
 
     def check(self, good: bool, text: str) -> None:
@@ -101,7 +103,7 @@ def find_programs_anywhere() -> None:
 
 
 def read_nvml() -> dict[str, Any]:
-    """Ask NVIDIA's library about the same cards (NVML API reference, device queries)."""
+    """Query NVIDIA's library about the same GPUs (NVML API reference, device queries)."""
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
 
     def text(call: str, *first: Any) -> str:
@@ -127,7 +129,7 @@ def read_nvml() -> dict[str, Any]:
 
 def step_machine(run: StepRun) -> None:
     """Compare the GPU facts with NVML, and judge them by the rules of the verification."""
-    from fullmesh.causes.engine import load_causes  # noqa: PLC0415 (its place is known only at run time)
+    from fullmesh.causes.engine import load_causes  # noqa: PLC0415 (the path is set only at run time)
     from fullmesh.verify.model import ClusterObservations  # noqa: PLC0415 (as above)
 
     if not run.has_gpu:
@@ -136,7 +138,7 @@ def step_machine(run: StepRun) -> None:
         code, text = tool("nvidia-smi", *words)
         run.check(code == 0 or at > 0, f"nvidia-smi {' '.join(words)}: exit status {code}")
         run.keep("nvidia-smi.xml", f"<!-- nvidia-smi {' '.join(words)}: {code} -->\n{text}\n")
-    # nodes look in the system's folders only, so a program elsewhere is a finding of its own
+    # Nodes use the system's folders only, so a program elsewhere is a finding of its own.
     run.numbers["nvidia-smi"] = shutil.which("nvidia-smi")
     run.numbers["nodes find it"] = on_nodes("facts.node").run_command(["nvidia-smi", "-L"])[0] == 0
     find_programs_anywhere()
@@ -156,9 +158,9 @@ def step_machine(run: StepRun) -> None:
         run.check(one.severity != "error", f"[{one.code}] {one.cause}")
     if run.has_gpu:
         nvml = run.numbers["nvml"] = read_nvml()
-        told = [{key: card[key] for key in (*NVML_TEXTS, "memory")} for card in gpus["cards"]]
+        answer = [{key: gpu[key] for key in (*NVML_TEXTS, "memory")} for gpu in gpus["cards"]]
         run.check(nvml["driver"] == gpus["driver"], f"driver: NVML {nvml}, facts {gpus['driver']}")
-        run.check(nvml["cards"] == told, f"cards: NVML {nvml['cards']}, facts {told}")
+        run.check(nvml["cards"] == answer, f"GPUs: NVML {nvml['cards']}, facts {answer}")
 
 
 # --- collectives -----------------------------------------------------------------------------------------
@@ -224,7 +226,7 @@ os.rename(_s + "/new" + _r, _s + "/result" + _r)
 time.sleep(1)
 dist.destroy_process_group()
 """
-# words of Gloo about a collective that it lacks for tensors of a GPU
+# Gloo's words if it lacks a collective for GPU tensors
 LACKING = ("not support", "nsupported", "not implemented", "does not have")
 COLLECTIVE_SECONDS = 35.0
 
@@ -266,17 +268,17 @@ def step_nccl(run: StepRun) -> None:
         run.numbers["way"] = ways[0]
         run.check(False, f"not all values are right: {[run.numbers[way] for way in ways]}")
     logs = [run.scratch / run.numbers["way"] / f"rank-{rank}.log" for rank in jobs.RANKS]
-    told = jobs.explain_log(logs)
-    causes = [f"{one['code']} {one['cause']}" for one in told["findings"]]
-    why = f"explain-log finds causes in the log of a good job: {causes} {told['unread']}"
-    run.check(told["code"] == 0, why)
+    answer = jobs.explain_log(logs)
+    causes = [f"{one['code']} {one['cause']}" for one in answer["findings"]]
+    why = f"explain-log finds causes in the log of a good job: {causes} {answer['unread']}"
+    run.check(answer["code"] == 0, why)
     if run.has_gpu:
         text = "".join(path.read_text(errors="replace") for path in logs)
         run.check("NET/Socket" in text, "NCCL's log does not name NET/Socket")
 
 
 def step_gloo_cuda(run: StepRun) -> None:
-    """Run Gloo with tensors of the GPU; only record what it lacks for them, sends and receives among it."""
+    """Run Gloo with GPU tensors. Only record which operations it lacks, send and receive included."""
     good = run_collectives(run, "gloo", "gloo", {})
     run.check(good, f"not all values are right: {run.numbers['gloo']}")
 
@@ -356,19 +358,20 @@ def step_hang(run: StepRun, name: str) -> None:
             run.keep("hang.jsonl", {"records": job.read_records()})
         dumps = job.wait_for("dump_", DUMP_SECONDS) if hang.dumped else []
         run.numbers["dump_seconds"] = round(time.monotonic() - broken, 1)
-        time.sleep(1)  # the last of them is being written
+        time.sleep(1)  # the last dump is being written
         run.numbers["ended"] = job.ended(3)
     run.keep("hang.jsonl", {"findings": findings, "looks": looks, "failed": failed})
     run.keep("errors.log", f"=== {run.name}\n{job.printed()}")
     judged, plain = jobs.judge_dumps(dumps)
     run.keep("dumps.jsonl", {"findings": judged, "dumps": plain})
-    told = jobs.explain_log([job.log(rank) for rank in jobs.RANKS])
-    causes = [one["code"] for one in told["findings"]]
+    answer = jobs.explain_log([job.log(rank) for rank in jobs.RANKS])
+    causes = [one["code"] for one in answer["findings"]]
     run.numbers["explain_log"] = causes
     run.numbers["hang"] = [[one["code"], one["ranks"], one["place"]] for one in findings]
     run.numbers["dumped"] = [[one["code"], one["where"]] for one in judged]
     first: list[Any] = run.numbers["hang"][0] if findings else ["nothing", [], ""]
-    # when the link goes down, one rank may have its whole result: the finding then says so, and names the other one
+    # If the link goes down, one rank may have its whole result. The finding then says so and names
+    # the other.
     alone = [
         (rank,)
         for rank in hang.ranks
@@ -376,7 +379,7 @@ def step_hang(run: StepRun, name: str) -> None:
     ]
     named = first[0] in hang.codes and tuple(first[1]) in (hang.ranks, *alone)
     if hang.breaks == "kill" and run.numbers["ended"][0] is not None and not findings:
-        named = bool(causes)  # the watchdog had ended rank 0 before it could be asked
+        named = bool(causes)  # the watchdog had ended rank 0 before the query
     named = named and first[2].endswith(hang.place())
     wanted = [hang.codes, hang.ranks, hang.place()]
     run.check(named, f"hang says {first}, not {wanted}")
@@ -422,7 +425,7 @@ ASK_RAS = (
 
 
 def step_ras(run: StepRun) -> None:
-    """Ask NCCL's own watch on each node, of a healthy job and of one with a stopped rank."""
+    """Query NCCL's own RAS on each node, for a healthy job and for one with a stopped rank."""
     script = jobs.START + ("" if run.has_gpu else FAKE_RAS) + GOES_ON
     with NodePair() as pair, GpuJob(pair, run.scratch / "job", run.device, script) as job:
         job.start_fault()
@@ -442,14 +445,14 @@ def step_ras(run: StepRun) -> None:
 
 def error_cases(device: str) -> dict[str, tuple[str, dict[str, str], tuple[str, ...]]]:
     """List the errors: name -> script, variables, codes of explain-log."""
-    card = {"GLOO_SOCKET_IFNAME": "nothere0", "NCCL_SOCKET_IFNAME": "nothere0"}
+    missing_interface = {"GLOO_SOCKET_IFNAME": "nothere0", "NCCL_SOCKET_IFNAME": "nothere0"}
     if device == "cpu":
-        return {"no such interface": ("", card, ("LG-108",))}
+        return {"no such interface": ("", missing_interface, ("LG-108",))}
     alike = {"NCCL_HOSTID": "", "NCCL_MULTI_RANK_GPU_ENABLE": ""}
     full = "torch.empty(1 << 42, device=device)\n"
     return {
         "one GPU for two ranks": ("", alike, ("LG-411",)),
-        "no such interface": ("", card, ("LG-406",)),
+        "no such interface": ("", missing_interface, ("LG-406",)),
         "out of memory": (full, {}, ("LG-509",)),
     }
 
@@ -464,8 +467,8 @@ def step_errors(run: StepRun) -> None:
         ):
             ended = job.ended(25 if run.has_gpu else jobs.READY_SECONDS)
         run.keep("errors.log", f"=== {run.name}: {name}\n{job.printed()}")
-        told = jobs.explain_log([job.log(rank) for rank in jobs.RANKS])
-        found = [one["code"] for one in told["findings"]]
+        answer = jobs.explain_log([job.log(rank) for rank in jobs.RANKS])
+        found = [one["code"] for one in answer["findings"]]
         run.numbers[name] = {"ended": ended, "explain_log": found}
         run.check(bool(set(found) & set(codes)), f"{name}: explain-log says {found}, not {codes}")
 
@@ -513,7 +516,7 @@ def time_steps(run: StepRun, pair: NodePair, variant: str, turn: int) -> list[fl
 
 
 def step_hook_cost(run: StepRun) -> None:
-    """Time a training step without the hook, with it, and asked every second; do not judge the figures."""
+    """Time a training step without the hook, with it, and with one query per second. The figures are not judged."""
     found: dict[str, list[float]] = {one: [] for one in VARIANTS}
     with NodePair() as pair:
         for turn in range(2):
@@ -526,7 +529,7 @@ def step_hook_cost(run: StepRun) -> None:
 
 
 def step_burn(run: StepRun) -> None:
-    """Repeat one matrix product; it must give the same bits each time."""
+    """Repeat one matrix product, which must give the same bits each time."""
     torch: Any = importlib.import_module("torch")
     side, seconds = BURN["cuda" if run.has_gpu else "cpu"]
     kind = torch.bfloat16 if run.has_gpu else torch.float32
@@ -552,7 +555,7 @@ def step_burn(run: StepRun) -> None:
 
 @dataclass(frozen=True)
 class GpuStep:
-    """A step and the seconds that it has."""
+    """A step and its time limit in seconds."""
 
     work: Callable[[StepRun], None]
     seconds: float

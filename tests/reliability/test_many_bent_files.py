@@ -6,7 +6,7 @@ import os
 import random
 
 import pytest
-from test_fuzz import KINDS, PARSERS, WORDS, bent
+from test_fuzz import KINDS, PARSERS, WORDS, damage_text
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -24,7 +24,7 @@ def test_the_same_a_hundred_thousand_times(name: str) -> None:
             )
             for _ in range(chance.randrange(1, 9))
         ]
-        text = bent(chance.choice(samples), steps)
+        text = damage_text(chance.choice(samples), steps)
         try:
             check(text)
         except Exception as exc:

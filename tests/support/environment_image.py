@@ -1,8 +1,9 @@
-"""The execution environment's image, built where no registry answers: on the lab's look-alike of CentOS Stream 9.
+"""Build the execution environment's image without a registry, on the lab's look-alike of CentOS Stream 9.
 
-ansible-builder, its build and what is installed are the real ones. Python packages are fetched here, by this machine's
-own pip, and lie beside the build, which asks no index; the one system package that the definition wants is made as the
-lab's packages are. What differs from the tree's definition is ``as_in_the_lab``.
+ansible-builder, its build and the installed packages are real. This machine's own pip downloads the
+Python packages, and the build uses these files without an index. The one system package of the
+definition is made like the lab's packages. ``as_in_the_lab`` has the differences from the tree's
+definition.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from devtools.lab.build import Builder
 from devtools.lab.paths import find
 from devtools.lab.podman import Podman
 
-# An entry of lab/repo/el.list's kind: the files are in the image, the package database gets to know them.
+# An entry like those of lab/repo/el.list: the image has the files, and this adds them to the
+# package database.
 SSH_PACKAGE = "openssh-clients | 8.7p1-45.el9 | | |"
 PACKAGES, WHEELS = "/srv/environment", "/srv/wheels"
 BASE = f"""\
@@ -39,7 +41,7 @@ BUILD_SECONDS = 1500.0
 
 
 def must(command: Sequence[str | Path], where: Path, seconds: float = 300.0) -> str:
-    """Run a command; what it printed, which an assertion shows when it fails."""
+    """Run a command. Return its output, which an assertion shows if it fails."""
     done = subprocess.run(
         list(command),
         cwd=where,
@@ -54,20 +56,20 @@ def must(command: Sequence[str | Path], where: Path, seconds: float = 300.0) -> 
 
 
 def as_in_the_lab(definition: Path, base: str, python: str) -> dict[str, Any]:
-    """The definition with the lab's image and its Python in place of the registry's, and nothing else changed."""
+    """Return the definition with the lab's image and its Python instead of the registry's, otherwise unchanged."""
     found: dict[str, Any] = yaml.safe_load(definition.read_text())
     found["images"]["base_image"]["name"] = base
     found["dependencies"]["python_interpreter"] = {
         "package_system": "python3.11",
         "python_path": f"/usr/bin/python{python}",
     }
-    # the look-alike's Python is Debian's, whose pip is a package and whose ensurepip refuses
+    # the look-alike's Python is Debian's, whose pip is a package and whose ensurepip refuses to run
     found["options"] = {"skip_pip_install": True}
     return found
 
 
 def wanted(containerfile: str, definition: dict[str, Any]) -> list[str]:
-    """What its build asks pip for by name; the lock comes with hashes of its own."""
+    """List the packages that its build requests from pip by name. The lock has its own hashes."""
     found = [
         definition["dependencies"][name]["package_pip"]
         for name in ("ansible_core", "ansible_runner")
@@ -83,7 +85,7 @@ class Image:
 
     Attributes:
         name: of the image.
-        programs: a folder with ``podman``, which is the lab's.
+        programs: a folder with the lab's ``podman``.
         podman: the lab's.
     """
 
@@ -92,18 +94,19 @@ class Image:
     podman: Podman
 
     def run(self, hosts: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in it, without any network; *hosts* is ``/runner/hosts.yml`` there."""
-        # privileged: else crun raises a limit that a restricted host's root may not raise, as for the lab's nodes
+        """Run a command in it, without any network. *hosts* becomes ``/runner/hosts.yml``."""
+        # otherwise crun raises a limit that the root of a restricted host may not raise, as for the
+        # lab's nodes
         options = ["--rm", "--privileged", "--network=none", "-v", f"{hosts}:/runner/hosts.yml:ro"]
         return self.podman.run("run", *options, self.name, *words)
 
     def remove(self) -> None:
-        """Give its place back."""
+        """Delete the image."""
         self.podman.run("rmi", "--force", self.name, f"{self.name}-base")
 
 
 def lab_podman(folder: Path, podman: Podman) -> None:
-    """Write a ``podman`` that ansible-builder and ansible-navigator find by its name."""
+    """Write a ``podman`` that ansible-builder and ansible-navigator find in PATH."""
     *enter, _ = podman.argv()
     words = ['"--wd=$PWD"' if word.startswith("--wd=") else word for word in enter]
     program = folder / "podman"
@@ -112,7 +115,7 @@ def lab_podman(folder: Path, podman: Podman) -> None:
 
 
 def build(context: Path) -> Image:
-    """Build it from the folder that ansible-builder made; *context* lies beside its definition."""
+    """Build it from the folder that ansible-builder made. *context* is next to its definition."""
     top = context.parent
     paths = find()
     podman = lifecycle.open_podman(paths)
@@ -139,7 +142,7 @@ def build(context: Path) -> Image:
     must([*fetch, *wanted((context / "Containerfile").read_text(), definition)], top)
     must([*fetch, "--require-hashes", "-r", "requirements.txt"], top)
 
-    # the same way that the lab's own images are built
+    # the lab's own images are built the same way
     options = "--isolation=chroot --network=host --pull=never --layers=false"
     (top / "Containerfile.base").write_text(BASE)
     base = ["--build-arg", f"BASE={builder.image('el9')}", "-t", f"{image.name}-base"]

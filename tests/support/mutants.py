@@ -1,15 +1,16 @@
-"""Break one thing in the code that can lose something, and see whether a unit test notices (cosmic-ray's operators).
+"""Mutate code that can lose data, and check that a unit test notices (cosmic-ray's operators).
 
-On demand::
+Run on demand::
 
     uv export --quiet --frozen --only-group reliability -o build/reliability.txt
     pip install --require-hashes -r build/reliability.txt
     python tests/support/mutants.py                        # a hundred of each module, drawn by --seed
     python tests/support/mutants.py --count 0 hosts_file   # every mutant of one
 
-Prints the diff of each mutant that survives, and a row for each module. A survivor is a test that is missing, or a
-change that changes nothing; which of them it is takes a look. cosmic-ray's own runner would break the files of this
-checkout in place and start Python for each mutant; here each is a child of a process that has its imports, over a copy.
+Prints the diff of each mutant that survives, and a row for each module. A survivor means a
+missing test, or a change without effect: inspect it to find out which. cosmic-ray's own runner would
+break the files of this checkout in place and start Python for each mutant. Here each mutant is a child
+of a process that already has the imports, and it works on a copy.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 UTILS = "module_utils/fullmesh"
-# What can lose something of a node's, and the unit tests that are about it.
+# Modules that can lose a node's data, and their unit tests.
 MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
     "engine": (f"{UTILS}/transaction/engine.py", ("rollback", "test_pending_change.py")),
     "undo": (f"{UTILS}/state/undo.py", ("undo_point", "test_undo_record.py")),
@@ -45,7 +46,7 @@ MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
     "networkmanager": (f"{UTILS}/network/backends/networkmanager.py", ("backends",)),
     "preserve": (f"{UTILS}/firewall/preserve.py", ("test_firewall_keep.py",)),
 }
-# One other operator for each: with all of them most mutants would be of the same few lines.
+# One replacement for each operator. With all of them, most mutants would be of the same few lines.
 OPERATORS = (
     *("AddNot", "ReplaceAndWithOr", "ReplaceOrWithAnd", "NumberReplacer", "ZeroIterationForLoop"),
     *("ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ExceptionReplacer"),
@@ -54,13 +55,13 @@ OPERATORS = (
     *(f"ReplaceComparisonOperator_{one}" for one in ("Gt_GtE", "GtE_Gt", "Is_IsNot", "IsNot_Is")),
     *(f"ReplaceBinaryOperator_{one}" for one in ("Add_Sub", "Sub_Add", "Mul_Div", "BitAnd_BitOr")),
 )
-# As often as the tests need without a mutant; an endless loop is noticed as well.
+# Multiples of the tests' time without a mutant. An endless loop counts as noticed.
 PATIENCE, LEAST_SECONDS = 5.0, 60.0
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of a module: which operator at which place, and the text that comes of it."""
+    """One change of a module: the operator, its place, and the resulting text."""
 
     operator: str
     occurrence: int
@@ -68,8 +69,8 @@ class Mutant:
 
 
 def mutants(source: str) -> Iterator[Mutant]:
-    """Every mutant of a module."""
-    from cosmic_ray import ast, mutating, plugins  # noqa: PLC0415 (only who asks for mutants has it)
+    """List every mutant of a module."""
+    from cosmic_ray import ast, mutating, plugins  # noqa: PLC0415 (only installed for mutants)
 
     for name in OPERATORS:
         try:
@@ -87,14 +88,14 @@ def mutants(source: str) -> Iterator[Mutant]:
 
 
 def for_types(source: str, text: str) -> bool:
-    """Return whether only mypy reads what was changed: no test that runs the code can see it."""
+    """Return whether only mypy reads the changed code, so that no test can notice."""
     lines = zip(source.splitlines(), text.splitlines(), strict=False)
     first = next((old for old, new in lines if old != new), "")
     return "TYPE_CHECKING" in first or "(TypedDict" in first
 
 
 def copy(folder: Path) -> Path:
-    """A tree of our own to break: what the tests read, without the lab's big data."""
+    """Copy the tree without the lab's big data, to break the copy."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"],
         cwd=ROOT,
@@ -110,7 +111,7 @@ def copy(folder: Path) -> Path:
 
 
 def tried(tree: Path, tests: tuple[str, ...], seconds: float) -> bool:
-    """Run the tests in a child; whether all of them passed in time."""
+    """Run the tests in a child. Return whether all of them passed in time."""
     child = os.fork()
     if not child:
         with contextlib.suppress(BaseException):
@@ -120,7 +121,7 @@ def tried(tree: Path, tests: tuple[str, ...], seconds: float) -> bool:
             for number in range(3):
                 os.dup2(null, number)
             sys.dont_write_bytecode = True
-            import pytest  # noqa: PLC0415 (imported by main: here it is only looked up)
+            import pytest  # noqa: PLC0415 (already imported by main)
 
             words = ["-x", "-q", "-p", "no:cacheprovider", *(f"tests/unit/{one}" for one in tests)]
             os._exit(int(pytest.main(words)))
@@ -138,7 +139,7 @@ def tried(tree: Path, tests: tuple[str, ...], seconds: float) -> bool:
 
 
 def shown(source: str, mutant: Mutant, path: str) -> str:
-    """A survivor, as a diff of one line."""
+    """Return a surviving mutant as a diff of one line."""
     lines = difflib.unified_diff(
         source.splitlines(), mutant.text.splitlines(), path, mutant.operator, lineterm="", n=0
     )
@@ -146,7 +147,7 @@ def shown(source: str, mutant: Mutant, path: str) -> str:
 
 
 def judge(name: str, chosen: list[Mutant], jobs: int) -> tuple[int, list[Mutant]]:
-    """Try the mutants of a module, *jobs* side by side; how many there were, and those that survived."""
+    """Try the mutants of a module, *jobs* at a time. Return their number and the survivors."""
     path, tests = MODULES[name]
     with contextlib.ExitStack() as stack:
         trees = [
@@ -163,7 +164,7 @@ def judge(name: str, chosen: list[Mutant], jobs: int) -> tuple[int, list[Mutant]
                 (trees[at] / path).write_text(mutant.text)
                 if tried(trees[at], tests, seconds):
                     left.append(mutant)
-                    # a run of an hour that is ended early has said what it found
+                    # a run of an hour that is stopped early has printed its survivors
                     print(shown((ROOT / path).read_text(), mutant, path), flush=True)  # noqa: T201
             return left
 
@@ -173,7 +174,7 @@ def judge(name: str, chosen: list[Mutant], jobs: int) -> tuple[int, list[Mutant]
 
 
 def main() -> int:
-    """Read the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("modules", nargs="*", help=f"of {', '.join(MODULES)}; all")
     parser.add_argument("--count", type=int, default=100, help="a module (100); 0: every one")
@@ -183,7 +184,7 @@ def main() -> int:
     for one in args.modules:
         if one not in MODULES:
             parser.error(f"there is no module {one}")
-    import pytest  # noqa: F401, PLC0415 (children have it from here)
+    import pytest  # noqa: F401, PLC0415 (the children inherit it)
 
     for name in args.modules or MODULES:
         path = MODULES[name][0]
@@ -194,7 +195,7 @@ def main() -> int:
         begun = time.monotonic()
         tried_, survived = judge(name, chance.sample(every, few), args.jobs)
         share = 100 * (tried_ - len(survived)) / max(tried_, 1)
-        print(  # noqa: T201 (its output)
+        print(  # noqa: T201 (output)
             f"{name}: {tried_} of {len(every)} mutants, {tried_ - len(survived)} seen ({share:.0f} %),"
             f" {time.monotonic() - begun:.0f} s",
             flush=True,

@@ -161,7 +161,7 @@ def query_node(plan: ClusterPlan, number: int) -> LadderNodeResult:
 @cache
 def load_connection() -> LinkResult:
     """Return one connection of the healthy diagnosis."""
-    held = records.diagnosis("healthy")["nodes"]["el1"]["links"]["links"][0]
+    held = records.load_diagnosis("healthy")["nodes"]["el1"]["links"]["links"][0]
     return contract.convert_value(LinkResult, held)
 
 
@@ -204,7 +204,7 @@ def links(
 
 def listeners(plan: ClusterPlan, name: str, scope: ProbeScope) -> StartedRanks:
     """Return ladder_gloo's report of the listeners of a healthy node."""
-    held = records.diagnosis("healthy")["nodes"]["el1"]["started"]["listeners"]
+    held = records.load_diagnosis("healthy")["nodes"]["el1"]["started"]["listeners"]
     own = plan["nodes"][name]["address"]
     others = {n: one["address"] for n, one in plan["nodes"].items() if n != name}
     ports = next(iter(held["asked"].values()))

@@ -1,7 +1,10 @@
-"""Does a job get through? Runs on a node, as a job's account, and knows nothing of Fullmesh.
+"""Find out whether a job's connections work.
 
-``serve``: one listener for each port, which echoes; prints the address that a job would announce and the ports, and
-ends when its input does. ``try``: connects to each listener that it is given, sends and takes back a payload.
+It runs on a node as a job's account and does not use Fullmesh.
+
+``serve`` opens one echoing listener for each port, prints the ports and the address that a job
+would announce, and ends with its input. ``try`` connects to each given listener, sends a payload
+and reads it back.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import time
 ACCOUNT = 1500
 SIZE = 192 * 1024
 SECONDS = 4.0
-LOST_LEAST = 2  # of some hundred segments: the wire between two containers loses none
+LOST_LEAST = 2  # of some hundred segments, because a link between two containers loses none
 CONNECTIONS_LEAST, AGAIN = 3, 4
 MASTER = 29500
 FIXED = (32768, 41000, 47001, 52222, 58888, 60999)
@@ -26,7 +29,7 @@ GET_ADDRESS = 0x8915  # SIOCGIFADDR
 
 
 def variables():
-    """What a login gets of /etc/environment."""
+    """Return the variables that a login gets from /etc/environment."""
     try:
         with open("/etc/environment") as stream:
             lines = stream.read().splitlines()
@@ -36,7 +39,7 @@ def variables():
 
 
 def announced():
-    """The address that Gloo announces: of the interface that it is told, else of the host's own name."""
+    """Return the address that Gloo announces: of the configured interface, otherwise of the host's own name."""
     interface = variables().get("GLOO_SOCKET_IFNAME", "")
     if interface:
         for name in interface.split(","):
@@ -61,7 +64,7 @@ def announced():
 
 
 def answer(held):
-    """Take the payload, and give it back."""
+    """Read the payload, and send it back."""
     with held:
         held.settimeout(30)
         left = SIZE
@@ -74,7 +77,7 @@ def answer(held):
 
 
 def accept(listener):
-    """Serve whoever comes."""
+    """Serve every client."""
     while True:
         try:
             held, _ = listener.accept()
@@ -84,7 +87,7 @@ def accept(listener):
 
 
 def serve(own, store, more):
-    """Listen, and say where; *store*: on the store's port as well; *more*: ports that somebody doubts."""
+    """Listen, and print the addresses. *store*: also on the store's port. *more*: additional ports."""
     ports = []
     for port in (*FIXED, 0, 0, *((MASTER,) if store else ()), *more):
         listener = socket.socket()
@@ -93,7 +96,7 @@ def serve(own, store, more):
             listener.bind((own, port))
             listener.listen()
         except OSError as error:
-            if port not in more:  # which may be somebody's
+            if port not in more:  # another process may hold it
                 ports.append([port, error.errno])
             continue
         ports.append([listener.getsockname()[1], 0])
@@ -104,13 +107,13 @@ def serve(own, store, more):
 
 
 def lost(held):
-    """Segments that were sent again and were needed, of struct tcp_info (linux/tcp.h)."""
+    """Return the number of lost segments from struct tcp_info (linux/tcp.h)."""
     raw = held.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256).ljust(256, b"\0")
     return max(0, struct.unpack_from("I", raw, 100)[0] - struct.unpack_from("I", raw, 216)[0])
 
 
 def once(address, port, seconds):
-    """One connection there and back; what went wrong, "" when nothing did, and what was sent again."""
+    """Try one connection in both directions. Return the error ("" for none) and the retransmissions."""
     ends = time.monotonic() + seconds
     try:
         with socket.create_connection((address, port), seconds) as held:
@@ -127,13 +130,13 @@ def once(address, port, seconds):
 
 
 def attempt(found, again, key, address, port):
-    """Twice, the second time with more patience: who is only slow is not cut off."""
+    """Try twice, the second time with a longer timeout, so that a slow peer does not count as cut off."""
     said, again[key] = once(address, port, SECONDS)
     found[key] = said and once(address, port, 2 * SECONDS)[0]
 
 
 def at_once(work, arguments):
-    """One thread for each."""
+    """Run one thread for each argument."""
     threads = [threading.Thread(target=work, args=one) for one in arguments]
     for thread in threads:
         thread.start()
@@ -142,7 +145,7 @@ def at_once(work, arguments):
 
 
 def try_all(targets):
-    """All at once."""
+    """Try all targets at the same time."""
     found, again, twice = {}, {}, []
     where = {f"{name} {port}": (address, port) for name, address, port in targets}
     at_once(attempt, [(found, again, key, *place) for key, place in where.items()])
@@ -153,8 +156,9 @@ def try_all(targets):
             if time.monotonic() < ends and once(*where[key], SECONDS)[1]:
                 twice.append(key)
 
-    # Of each connection one segment is the first, and a second later it is through: none has lost two. Where some have
-    # lost one, they are tried again; what a busy machine was late for is not lost twice.
+    # One lost segment per connection can be the first one, which gets through a second later.
+    # Targets with a lost segment are tried again, because a delay on a busy machine does not
+    # repeat.
     for name in {key.split()[0] for key in again}:
         some = [key for key, count in again.items() if key.split()[0] == name and count]
         if len(some) >= CONNECTIONS_LEAST:

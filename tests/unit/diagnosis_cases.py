@@ -11,7 +11,7 @@ from fullmesh.causes.firewall import packet_filter
 from fullmesh.netfilter.evaluator import Packet
 from fullmesh.netfilter.ruleset import Ruleset, build_ruleset
 
-HEALTHY = records.diagnosis("healthy")
+HEALTHY = records.load_diagnosis("healthy")
 
 
 def packet(**change: Any) -> Packet:

@@ -1,7 +1,8 @@
-"""GPUs and RDMA for the recorded nodes (records.py), put there by the readers themselves.
+"""GPUs and RDMA for the recorded nodes (records.py), made by the readers themselves.
 
-The lab has no GPU and no RDMA device: theirs are what the readers of the survey make of recorded nvidia-smi output
-(``recorded/gpu``) and of files as the kernel's Documentation/ABI/stable/sysfs-class-infiniband describes them.
+The lab has no GPU and no RDMA device. The survey's readers make them from recorded nvidia-smi
+output (``recorded/gpu``) and from files in the form of the kernel's
+Documentation/ABI/stable/sysfs-class-infiniband.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ class Machine:
     """The hardware of a node.
 
     Attributes:
-        smi: what nvidia-smi prints; empty where there is none.
+        smi: the output of nvidia-smi, "" if it is not installed.
         code: its exit status.
-        bus: how many GPUs are on the PCI bus.
-        container: the node is one.
-        device: the driver has device files here.
-        nvlink: what ``nvidia-smi nvlink -s`` prints.
-        topology: what ``nvidia-smi topo -m`` prints.
-        switches: how many NVSwitches are on the PCI bus.
-        manager: systemd's word for the fabric manager, and what the program prints as its version.
+        bus: the number of GPUs on the PCI bus.
+        container: whether the node is one.
+        device: whether the driver has device files here.
+        nvlink: the output of ``nvidia-smi nvlink -s``.
+        topology: the output of ``nvidia-smi topo -m``.
+        switches: the number of NVSwitches on the PCI bus.
+        manager: systemd's state of the fabric manager, and the version that the program prints.
     """
 
     smi: str = ""
@@ -49,7 +50,7 @@ class Machine:
 
 
 def smi(name: str = "a10g", count: int = 1, **change: str) -> str:
-    """Recorded output of nvidia-smi with *count* cards; *change*: text of a tag in the place of the recorded one."""
+    """Return recorded output of nvidia-smi with *count* GPUs. *change* replaces the text of a tag."""
     text = (RECORDED / f"gpu/{name}.xml").read_text()
     for tag, value in change.items():
         before, found, rest = text.partition(f"<{tag}>")
@@ -60,14 +61,14 @@ def smi(name: str = "a10g", count: int = 1, **change: str) -> str:
 
 
 def nvlink(up: int, down: int) -> str:
-    """``nvidia-smi nvlink -s`` of a card, as it printed it over the lab's stand-in."""
+    """Return ``nvidia-smi nvlink -s`` of a GPU, as it printed it over the lab's simulated NVML."""
     active = [f"\t Link {at}: 26.562 GB/s" for at in range(up)]
     dead = [f"\t Link {at}: <inactive>" for at in range(up, up + down)]
     return "\n".join(["GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)", *active, *dead, ""])
 
 
 def bus(folder: Path, count: int, switches: int = 0) -> str:
-    """A PCI bus with GPUs of NVIDIA's, NVSwitches and another card."""
+    """Make a PCI bus with GPUs of NVIDIA, NVSwitches and another device."""
     for at in range(switches):
         device = folder / f"0000:c{at}:00.0"
         device.mkdir(parents=True)
@@ -83,7 +84,7 @@ def bus(folder: Path, count: int, switches: int = 0) -> str:
 
 
 def gpus_of(machine: Machine, folder: Path) -> Any:
-    """What the survey's own reader says of the GPUs of a machine."""
+    """Return the GPUs of a machine as the survey's reader reports them."""
     devices, driver = folder / "dev", folder / "driver"
     for path in (devices, *([driver] if machine.smi or machine.code not in (0, 127) else [])):
         path.mkdir(parents=True)
@@ -111,13 +112,13 @@ def gpus_of(machine: Machine, folder: Path) -> Any:
 
 
 def survey(seen: ClusterObservations, name: str) -> dict[str, Any]:
-    """The recorded survey of a node, where the module has it."""
+    """Return the recorded survey of a node from the module's answer."""
     found: dict[str, Any] = seen.nodes[name]["node"]["facts"]["survey"]
     return found
 
 
 def give(seen: ClusterObservations, folder: Path, **machines: Machine) -> None:
-    """Give the nodes their GPUs, and what is said of them."""
+    """Give the nodes their GPUs, and the matching answers."""
     for name, machine in machines.items():
         found = survey(seen, name)
         assert "gpus" in found  # the place is the module's, not the test's
@@ -125,7 +126,7 @@ def give(seen: ClusterObservations, folder: Path, **machines: Machine) -> None:
 
 
 def torch_for(seen: ClusterObservations, build: str, cuda: str, *names: str) -> None:
-    """Let the torch of nodes be built for something else."""
+    """Let the torch of nodes be built for another device."""
     for name in names or (EL1, UBUNTU1):
         held = seen.nodes[name]["node"]["facts"]["software"]
         assert {"torch_build", "torch_cuda"} <= held.keys()
@@ -133,7 +134,7 @@ def torch_for(seen: ClusterObservations, build: str, cuda: str, *names: str) -> 
 
 
 def without_gpus(seen: ClusterObservations, why: str) -> None:
-    """Let every rank say that it has none."""
+    """Let every rank report that it has no GPU."""
     for name, node in seen.plan["nodes"].items():
         for rank in node["ranks"]:
             for event in seen.nodes[name]["gloo"]["ranks"][str(rank)]["events"]:
@@ -142,7 +143,7 @@ def without_gpus(seen: ClusterObservations, why: str) -> None:
 
 
 def rdma(folder: Path, state: str = "4: ACTIVE", rate: str = "400 Gb/sec (4X NDR)") -> Any:
-    """What the survey's reader says of one device with an active and a dead port."""
+    """Return the survey of one RDMA device with an active and a dead port."""
     for number, words, speed in (("1", state, rate), ("2", "1: DOWN", "10 Gb/sec (4X SDR)")):
         port = folder / "mlx5_0/ports" / number
         port.mkdir(parents=True)

@@ -31,18 +31,18 @@ EL1, UBUNTU1 = "el1", "ubuntu1"
 DIAGNOSED, VERIFIED = "10.78.5.", "10.78.2."
 
 
-def diagnosis(name: str) -> dict[str, Any]:
+def load_diagnosis(name: str) -> dict[str, Any]:
     """What real nodes said, and the plan of that run."""
     held: dict[str, Any] = load_record(RECORDED / f"diagnose/{name}.json")
     return held
 
 
-def said(name: str) -> LadderNodeResult:
+def load_node_answer(name: str) -> LadderNodeResult:
     """What ladder_node returned on a node of the lab."""
     return contract.convert_value(LadderNodeResult, load_record(RECORDED / f"ladder/{name}.json"))
 
 
-def climbed(name: str, ranks: list[int]) -> CollectedRanks:
+def make_finished_ranks(name: str, ranks: list[int]) -> CollectedRanks:
     """What ladder_gloo collected: the one rank that was recorded, as often as the plan has ranks."""
     found = contract.convert_value(
         CollectedRanks, load_record(RECORDED / f"ladder/{name}-gpus.json")
@@ -55,27 +55,27 @@ def climbed(name: str, ranks: list[int]) -> CollectedRanks:
     return found
 
 
-def mac(node: LadderNodeResult) -> str:
+def get_mac(node: LadderNodeResult) -> str:
     """The hardware address of the cluster interface."""
     facts = node["facts"]
     cards = facts["survey"]["interfaces"]
     return next(card["mac"] for card in cards if card["name"] == facts["interface"]["name"])
 
 
-def probes(nodes: dict[str, LadderNodeResult]) -> dict[str, Any]:
+def build_probes(nodes: dict[str, LadderNodeResult]) -> dict[str, Any]:
     """The links and listeners of the healthy diagnosis, as if these nodes had been its nodes."""
-    recorded = diagnosis("healthy")["nodes"]
+    recorded = load_diagnosis("healthy")["nodes"]
     text = json.dumps(recorded).replace(DIAGNOSED, VERIFIED)
     for name, node in nodes.items():
-        text = text.replace(mac(recorded[name]["node"]), mac(node))
+        text = text.replace(get_mac(recorded[name]["node"]), get_mac(node))
     found: dict[str, Any] = json.loads(text)
     return found
 
 
-def cluster(ranks: int = 1) -> ClusterObservations:
+def build_cluster(ranks: int = 1) -> ClusterObservations:
     """The two recorded nodes, verified. Links and listeners are those of the healthy diagnosis."""
-    held = {name: said(name) for name in (EL1, UBUNTU1)}
-    probed = probes(held)
+    held = {name: load_node_answer(name) for name in (EL1, UBUNTU1)}
+    probed = build_probes(held)
     hosts = {}
     for name, told in held.items():
         (address,) = (
@@ -101,7 +101,7 @@ def cluster(ranks: int = 1) -> ClusterObservations:
                 part: contract.convert_answer(PARTS[part], probed[name][part])
                 for part in ("links", "started")
             },
-            "gloo": climbed(name, made["nodes"][name]["ranks"]),
+            "gloo": make_finished_ranks(name, made["nodes"][name]["ranks"]),
         }
     return read_again(ClusterObservations(plan=made, nodes=nodes, inventory="inv"))
 
@@ -123,7 +123,7 @@ def read_again(seen: ClusterObservations) -> ClusterObservations:
     )
 
 
-def verified(seen: ClusterObservations) -> dict[str, Any]:
+def verify_answers(seen: ClusterObservations) -> dict[str, Any]:
     """The result of a verification that saw this."""
     run = builder.VerificationRun(
         "20260102T030405Z-abcd", "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00"
@@ -136,16 +136,16 @@ World = dict[
 ]  # the plan of a diagnosis, and what each node said: {"plan": ..., "nodes": {NAME: {PART: ...}}}
 
 
-def world(name: str) -> World:
+def load_world(name: str) -> World:
     """A recorded diagnosis, read by its types."""
-    held = diagnosis(name)
+    held = load_diagnosis(name)
     return {
         "plan": contract.convert_value(ClusterPlan, held["plan"]),
-        "nodes": answers(held["nodes"]),
+        "nodes": convert_answers(held["nodes"]),
     }
 
 
-def answers(nodes: dict[str, Any]) -> dict[str, Any]:
+def convert_answers(nodes: dict[str, Any]) -> dict[str, Any]:
     """What modules returned, read by their types; where one did not end well, Ansible's own words."""
     return {
         name: {
@@ -163,11 +163,11 @@ ABOUT = judge.DiagnosisRun(
 )
 
 
-def diagnosed(held: World) -> dict[str, Any]:
+def diagnose_answers(held: World) -> dict[str, Any]:
     """The result of a diagnosis that saw this.
 
     Raises:
         ContractError: a change made of it what no module returns.
     """
     plan = contract.convert_value(ClusterPlan, json.loads(json.dumps(held["plan"])))
-    return judge.diagnose_cluster(plan, answers(held["nodes"]), ABOUT)
+    return judge.diagnose_cluster(plan, convert_answers(held["nodes"]), ABOUT)

@@ -18,7 +18,7 @@ from causes.changes import (
     together,
     unanswered,
 )
-from records import EL1, UBUNTU1, World, diagnosed, world
+from records import EL1, UBUNTU1, World, diagnose_answers, load_world
 
 DROP: dict[str, Any] = {"drop": None}
 IP_TYPE: dict[str, Any] = {"match": {**ARP_TYPE["match"], "right": "ip"}}
@@ -28,14 +28,14 @@ BYTES = {
 
 
 def findings(*changes: Any) -> list[dict[str, Any]]:
-    held = world("healthy")
+    held = load_world("healthy")
     together(*changes)(held)
-    return [one for one in diagnosed(held)["findings"] if one["severity"] == "error"]
+    return [one for one in diagnose_answers(held)["findings"] if one["severity"] == "error"]
 
 
-def of_arp(world: World) -> None:
+def of_arp(held: World) -> None:
     """A table of the family arp on el1 whose policy is to drop."""
-    nft = survey(world, EL1)["nft"]
+    nft = survey(held, EL1)["nft"]
     chain = {"family": "arp", "table": "guard", "name": "in", "handle": 1, "policy": "drop"}
     nft["chains"].append({**chain, "type": "filter", "hook": "input", "prio": 0})
 
@@ -83,10 +83,10 @@ def test_an_arp_rule_is_ignored_if_neighbours_are_found() -> None:
 def test_a_static_neighbour_entry_is_reported_with_its_state() -> None:
     (found,) = findings(ends("dropped"), by_hand)
     assert "PERMANENT or NOARP" in found["seen"]  # of a survey that did not keep which
-    held = world("healthy")
+    held = load_world("healthy")
     together(ends("dropped"), by_hand)(held)
     entry = node(held, UBUNTU1)["links"]["neighbours"]["entries"][EL_ADDRESS]
     entry["nud"] = "NOARP"
-    (found,) = (one for one in diagnosed(held)["findings"] if one["severity"] == "error")
+    (found,) = (one for one in diagnose_answers(held)["findings"] if one["severity"] == "error")
     assert found["code"] == "DG-157"
     assert "02:00:00:00:00:99 NOARP: the kernel never asks again" in found["seen"]

@@ -24,10 +24,10 @@ def test_one_more_connection_than_the_backlog_waits(backlog: int) -> None:
 
 
 def said(*changes: changes.Break) -> list[tuple[str, str]]:
-    world = records.world("healthy")
+    world = records.load_world("healthy")
     for change in changes:
         change(world)
-    return [(one["code"], one["severity"]) for one in records.diagnosed(world)["findings"]]
+    return [(one["code"], one["severity"]) for one in records.diagnose_answers(world)["findings"]]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Ways between cards, decided by hardware or by the fabric manager: told only where it is certain."""
+"""Paths between GPUs, which the hardware or the fabric manager decides. A fault is reported only if it is certain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CAUSES = [cause for code, cause in load_causes("VC").items() if "VC-131" <= code
 
 
 def find_gpu_faults(nodes: dict[str, GpuNodeFacts]) -> list[Finding]:
-    """The faults of single GPUs, and of the ways between them."""
+    """Return the faults of single GPUs, and of the paths between them."""
     seen: Any = {
         name: {
             "node": {
@@ -34,8 +34,8 @@ def find_gpu_faults(nodes: dict[str, GpuNodeFacts]) -> list[Finding]:
 
 
 def gpus(*numa: tuple[str, int], links: tuple[int, ...] = (), model: str = "A100") -> GpuSurvey:
-    """Cards of a model with so many NVLinks each, and devices (kind, NUMA node)."""
-    cards: list[dict[str, Any]] = [
+    """Return GPUs of a model with a number of NVLinks each, and devices (kind, NUMA node)."""
+    gpus_of_node: list[dict[str, Any]] = [
         {"name": model, "uuid": f"GPU-{at}", "memory": "40960 MiB", "links": count}
         for at, count in enumerate(links)
     ]
@@ -44,49 +44,53 @@ def gpus(*numa: tuple[str, int], links: tuple[int, ...] = (), model: str = "A100
         for at, (kind, node) in enumerate(numa)
     ]
     return convert_value(
-        GpuSurvey, {"present": True, "cards": cards, "paths": paths, "direct": "dma_buf"}
+        GpuSurvey, {"present": True, "cards": gpus_of_node, "paths": paths, "direct": "dma_buf"}
     )
 
 
 @pytest.mark.parametrize(
-    ("numa", "rdma", "told"),
+    ("numa", "rdma", "expected"),
     [
         ([("gpu", 0), ("gpu", 1), ("rdma", 1)], True, False),
         ([("gpu", 0), ("gpu", 0), ("rdma", 1)], True, True),
-        ([("gpu", 0), ("rdma", 1)], False, False),  # no port is up: nobody sends anything there
-        ([("gpu", 0), ("rdma", -1)], True, False),  # the firmware does not say
+        ([("gpu", 0), ("rdma", 1)], False, False),  # no port is up, so no data goes there
+        ([("gpu", 0), ("rdma", -1)], True, False),  # the firmware does not report it
         ([("gpu", -1), ("rdma", -1)], True, False),
         ([("gpu", 0)], True, False),
     ],
 )
-def test_cards_on_the_other_processor(numa: list[tuple[str, int]], rdma: bool, told: bool) -> None:
+def test_gpus_and_nics_on_different_cpus_are_reported(
+    numa: list[tuple[str, int]], rdma: bool, expected: bool
+) -> None:
     found = [one.code for one in find_gpu_faults({"a": GpuNodeFacts(gpus(*numa), rdma=rdma)})]
-    assert found == (["VC-146"] if told else [])
+    assert found == (["VC-146"] if expected else [])
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "expected"),
     [
         (gpus(links=(12, 12)), gpus(links=(12, 12)), []),
         (gpus(links=(12, 12)), gpus(links=(12, 0)), ["b"]),
         (gpus(links=(12, 12)), gpus(links=(0, 0)), ["b"]),
-        # pairs are bridged here and not there: the whole counts, not which card
+        # other pairs are bridged: only the total counts
         (gpus(links=(12, 12, 0, 0)), gpus(links=(0, 0, 12, 12)), []),
-        # another model, or other counts of cards, say nothing of each other
+        # other models or numbers of GPUs are not compared
         (gpus(links=(12, 12)), gpus(links=(0, 0), model="L40S"), []),
         (gpus(links=(12, 12)), gpus(links=(0,)), []),
     ],
 )
-def test_a_bridge_that_is_missing(first: GpuSurvey, second: GpuSurvey, told: list[str]) -> None:
+def test_a_missing_nvlink_bridge_is_reported(
+    first: GpuSurvey, second: GpuSurvey, expected: list[str]
+) -> None:
     found = [
         (one.code, one.node)
         for one in find_gpu_faults({"a": GpuNodeFacts(first), "b": GpuNodeFacts(second)})
     ]
-    assert found == [("VC-145", node) for node in told]
+    assert found == [("VC-145", node) for node in expected]
 
 
 @pytest.mark.parametrize(
-    ("state", "switches", "manager", "told"),
+    ("state", "switches", "manager", "expected"),
     [
         ("Completed", 4, ("active", "580.95.05"), ("", "")),
         ("In Progress", 4, ("active", "580.95.05"), ("VC-136", "not set up. CUDA starts on none")),
@@ -98,21 +102,21 @@ def test_a_bridge_that_is_missing(first: GpuSurvey, second: GpuSurvey, told: lis
             ("VC-136", "is 580.82.07, the driver 580.95.05"),
         ),
         ("Not Started", 4, ("inactive", "580.95.05"), ("VC-136", "does not run (inactive)")),
-        # what is up stays so until a reset
+        # a fabric that is up stays up until a reset
         ("Completed", 4, ("failed", "580.95.05"), ("VC-147", "does not run (failed)")),
         ("Completed", 4, ("active", "580.82.07"), ("VC-147", "is 580.82.07, the driver 580.95.05")),
-        # a card of before Hopper says nothing of its fabric
+        # a GPU older than Hopper does not report its fabric state
         ("N/A", 6, ("inactive", "580.95.05"), ("VC-136", "does not run (inactive)")),
         ("N/A", 6, ("active", "580.95.05"), ("", "")),
-        # a guest whose host has the switches, and cards without any
+        # a guest whose host has the switches, and GPUs without any
         ("Completed", 0, ("inactive", ""), ("", "")),
         ("N/A", 0, ("inactive", ""), ("", "")),
     ],
 )
-def test_the_fabric_manager(
-    tmp_path: Path, state: str, switches: int, manager: tuple[str, str], told: tuple[str, str]
+def test_the_fabric_managers_state_gives_its_finding(
+    tmp_path: Path, state: str, switches: int, manager: tuple[str, str], expected: tuple[str, str]
 ) -> None:
-    (active, version), (code, words) = manager, told
+    (active, version), (code, words) = manager, expected
     printed = f"Fabric Manager version is : {version}\n" if version else ""
     machine = Machine(
         smi("h100-stand-in", state=state), bus=1, switches=switches, manager=(active, printed)

@@ -26,13 +26,15 @@ ELSEWHERE = ("environment/", "rdma/", "efa/", "shm/", "job_unit")
 
 @cache
 def healthy() -> records.World:
-    return records.world("healthy")
+    return records.load_world("healthy")
 
 
 def look(*changes: Break) -> ClusterEvidence:
     world = copy.deepcopy(healthy())
     together(*changes)(world)
-    return judge.build_evidence(world["plan"], records.answers(world["nodes"]), records.ABOUT)
+    return judge.build_evidence(
+        world["plan"], records.convert_answers(world["nodes"]), records.ABOUT
+    )
 
 
 def third(world: records.World) -> None:
@@ -155,7 +157,7 @@ def test_any_change_is_among_the_first_candidates_without_a_rule() -> None:
 def test_differences_are_shown_with_an_unexplained_finding() -> None:
     world = copy.deepcopy(healthy())
     together(CHANGES["between"][2], setting("net.ipv4.conf.all.arp_ignore", "1"))(world)
-    found = records.diagnosed(world)
+    found = records.diagnose_answers(world)
     assert [one["code"] for one in found["findings"]] == ["DG-115"]
     text = f"sysctls/net.ipv4.conf.all.arp_ignore: 0 on {EL}; 1 on {UB}"
     assert found["notes"][0] == {"node": "", "code": "DG-172", "text": text}

@@ -78,7 +78,7 @@ def test_an_invalid_step_is_reported_and_finds_nothing(step: str, data: Any) -> 
     whole = contract.convert_rank_steps(said["ranks"]["0"])
     assert step not in whole
     assert "groups" in whole
-    seen = records.cluster()
+    seen = records.build_cluster()
     seen.nodes["el1"]["gloo"] = cast("ranks.CollectedRanks", said)
     assert len(verify_ranks.build_rank_rows(seen)) == 2
     assert {one.code for one in (*verify_ranks.check_ranks(seen), *gpu.check_gpu_jobs(seen))} <= {

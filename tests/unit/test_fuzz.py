@@ -1,7 +1,7 @@
-"""Files of others, bent at random: nothing falls over them, and what they say of others stays said.
+"""Parse other programs' files with random damage: no parser crashes, and foreign entries are kept.
 
-Each begins as a recorded file, whose lines and words are then dropped, doubled, moved, joined and replaced: 200 of them
-for each parser with every commit, 100,000 with ``./fullmesh test reliability``.
+Each test starts from a recorded file and drops, repeats, moves, joins and replaces lines and words:
+200 variants for each parser in every commit, 100,000 with ``./fullmesh test reliability``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hypothesis import strategies as st
 DATA = Path(__file__).parent / "data"
 OURS = ["eth1"]
 KINDS = ("drop", "double", "move", "join", "cut", "insert", "word", "indent", "character")
-# What their formats are made of, and what has gone wrong in such parsers elsewhere.
+# Elements of their formats, and text that has broken such parsers elsewhere.
 WORDS = [
     *("eth1", "eth0", "eth1:0", "eth1.5", "*", "e*", "10.0.0.5/24", "2001:db8::1", "0.0.0.0/0"),
     *("{", "}", "[", "]", ":", "- ", "#", "\\", "'", '"', "&a", "*a", "|", ">", "---", "\t", "\r"),
@@ -50,8 +50,8 @@ STEP = st.tuples(
 )
 
 
-def bent(text: str, steps: list[tuple[str, int, int, str]]) -> str:
-    """A text after some accidents."""
+def damage_text(text: str, steps: list[tuple[str, int, int, str]]) -> str:
+    """Return a text with random damage."""
     lines = text.split("\n")
     for kind, first, second, word in steps:
         at, other = first % len(lines), second % len(lines)
@@ -85,7 +85,7 @@ PARSERS: dict[str, tuple[list[str], Check]] = {}
 
 
 def parser(*samples: str) -> Callable[[Check], Check]:
-    """A check of one parser, with what it begins from: the names of recorded files, or a text."""
+    """Register the check of one parser with its start: names of recorded files, or a text."""
     found = [one if "\n" in one else (DATA / one).read_text() for one in samples]
 
     def register(check: Check) -> Check:
@@ -95,11 +95,11 @@ def parser(*samples: str) -> Callable[[Check], Check]:
     return register
 
 
-# --- who configures interfaces ----------------------------------------------------------------
+# --- programs that configure interfaces -------------------------------------------------------
 
 
 def netplan_entries(text: str) -> dict[tuple[str, str], Any] | None:
-    """What a netplan file says, by kind and id; None where it is no YAML, or no mapping."""
+    """Return the entries of a netplan file by kind and id, None if it is no YAML or no mapping."""
     try:
         network = yaml.safe_load(text)["network"] or {}
         return {
@@ -113,7 +113,7 @@ def netplan_entries(text: str) -> dict[tuple[str, str], Any] | None:
 
 
 def may_be_ours(name: str, entry: object) -> bool:
-    """Return whether an entry names our interface, by whatever key."""
+    """Return whether an entry names our interface with any key."""
     return name in OURS or "eth1" in json.dumps(entry, default=str) or "match" in str(entry)
 
 
@@ -123,7 +123,7 @@ def may_be_ours(name: str, entry: object) -> bool:
         for name in ("00-installer-config", "50-cloud-init-subiquity", "50-cloud-init")
     )
 )
-def a_netplan_file_keeps_what_it_says_of_others(text: str) -> None:
+def a_netplan_file_keeps_foreign_entries(text: str) -> None:
     try:
         after = netplan.strip_entries(text, {"eth1": set()}, OURS, "/etc/netplan/x.yaml")
     except common.ForeignError:
@@ -139,9 +139,9 @@ def a_netplan_file_keeps_what_it_says_of_others(text: str) -> None:
 
 
 def stanzas(text: str) -> list[list[str]] | None:
-    """The iface stanzas of interfaces(5) that are not ours; None where an option stands in none: ifup refuses the file.
+    """Return the foreign iface stanzas of interfaces(5), None if an option is in no stanza (ifup rejects that).
 
-    A line ends with a line feed and nothing else.
+    Only a line feed ends a line.
     """
     joined = re.sub(r"\\\n", "", text)
     found: list[list[str]] = []
@@ -166,19 +166,19 @@ def stanzas(text: str) -> list[list[str]] | None:
 
 
 @parser("network/interfaces-debian", "network/interfaces-50-cloud-init")
-def an_interfaces_file_keeps_what_it_says_of_others(text: str) -> None:
+def an_interfaces_file_keeps_foreign_stanzas(text: str) -> None:
     before = stanzas(text)
     if before is not None:
         assert stanzas(ifupdown.comment_out_stanzas(text, OURS)) == before
 
 
 @parser("network/cloud-init-eth0.nmconnection")
-def a_keyfile_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
+def a_keyfile_loses_only_its_autoconnect(text: str) -> None:
     networkmanager.is_profile_bound(text, OURS, set())
     networkmanager.find_lost_profile_settings(text)
     before = networkmanager.parse_keyfile(text)
     if "" in before:
-        return  # no key may stand before the first group: NetworkManager does not read the file
+        return  # NetworkManager does not read a file with a key before the first group
     after = networkmanager.parse_keyfile(networkmanager.disable_autoconnect(text))
     for sections in (before, after):
         sections.setdefault("connection", {}).pop("autoconnect", None)
@@ -186,7 +186,7 @@ def a_keyfile_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
 
 
 @parser("network/ifcfg-ens33-el7", "network/ifcfg-eth0-el8-cloud")
-def an_ifcfg_file_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
+def an_ifcfg_file_loses_only_its_onboot(text: str) -> None:
     ifcfg.is_ifcfg_of(text, OURS, set())
     ifcfg.find_lost_ifcfg_settings(text)
     assert ifcfg.parse_ifcfg(ifcfg.disable_ifcfg(text)) == {
@@ -196,7 +196,7 @@ def an_ifcfg_file_loses_nothing_but_that_it_starts_by_itself(text: str) -> None:
 
 
 @parser("network/interfaces-debian", "network/50-cloud-init.netplan")
-def addresses_in_owners_files_are_found_without_stumbling(text: str) -> None:
+def addresses_in_owners_files_are_found_without_a_crash(text: str) -> None:
     for one in read_configured_networks(lambda _path: text, lambda _pattern: ["x"]):
         ipaddress.ip_interface(one)
 
@@ -212,7 +212,7 @@ def rules_of_ufw_become_xml_or_are_named(text: str) -> None:
         if ufw.explain_unsupported_rule(one):
             continue
         ufw.is_blocking_senders(one, ["10.0.0.0/24"], ["50000-54095/tcp"])
-        ElementTree.fromstring(ufw.render_ufw_policy("fullmesh", [one]).encode() or b"<x/>")  # noqa: S314 (our own)
+        ElementTree.fromstring(ufw.render_ufw_policy("fullmesh", [one]).encode() or b"<x/>")  # noqa: S314 (our own output)
 
 
 QUESTION: Any = {
@@ -234,7 +234,7 @@ def rules_of_iptables_are_judged_and_none_is_missed(text: str) -> None:
     assert preserve.build_restore_text(text, text) == ""
 
 
-# --- names, and how we came in ------------------------------------------------------------------
+# --- names, and our ssh connection ----------------------------------------------------------------
 
 HOSTS = """127.0.0.1 localhost
 127.0.1.1 node1.example node1 # by the installer
@@ -249,17 +249,17 @@ PLANNED: list[hosts_file.HostsEntry] = [
 
 
 def answers(text: str) -> Iterator[tuple[str, list[str]]]:
-    """What a resolver reads of hosts(5) without our names; a line ends with a line feed and nothing else."""
-    ours = {name for host in PLANNED for name in host["names"]}
+    """Return a resolver's view of hosts(5) without our names. Only a line feed ends a line."""
+    own_names = {name for host in PLANNED for name in host["names"]}
     for line in text.split("\n"):
         words = re.split(r"[ \t\r\f\v]+", line.split("#", 1)[0].strip(" \t\r\f\v"))
-        names = [name for name in words[1:] if name.lower() not in ours]
+        names = [name for name in words[1:] if name.lower() not in own_names]
         if names:
             yield words[0], names
 
 
 @parser(HOSTS)
-def a_hosts_file_keeps_what_it_says_of_others_and_is_given_back(text: str) -> None:
+def a_hosts_file_keeps_foreign_names_and_is_restored(text: str) -> None:
     rendered = hosts_file.build_hosts_file(text, PLANNED)
     assert sorted(answers(rendered)) == sorted(answers(text))
     assert hosts_file.build_hosts_file(rendered, PLANNED) == rendered
@@ -275,24 +275,24 @@ def an_ssh_connection_is_one_or_none(text: str) -> None:
         int(words[3])
 
 
-def test_a_bent_text_is_another_one() -> None:
-    """The strategy does bend."""
+def test_a_damaged_text_differs() -> None:
+    """The strategy does damage the text."""
     text = "a b\nc d\n e f"
-    made = {kind: bent(text, [(kind, 1, 2, "eth1")]) for kind in KINDS}
+    made = {kind: damage_text(text, [(kind, 1, 2, "eth1")]) for kind in KINDS}
     assert [kind for kind, one in made.items() if one == text] == []
 
 
-# --- how they are tried -------------------------------------------------------------------------
+# --- the tests ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", PARSERS)
 @given(sample=st.integers(0, 5), steps=st.lists(STEP, max_size=8))
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
-def test_nothing_crashes_and_nothing_is_lost(
+def test_no_parser_crashes_or_loses_foreign_entries(
     name: str, sample: int, steps: list[tuple[str, int, int, str]]
 ) -> None:
     samples, check = PARSERS[name]
-    text = bent(samples[sample % len(samples)], steps)
+    text = damage_text(samples[sample % len(samples)], steps)
     note(repr(text))
     check(text)
 
@@ -303,21 +303,21 @@ ODD_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2003\u200a\u2028\u2029\u20
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_no_unusual_space_changes_foreign_settings(name: str) -> None:
-    """In place of each line, before it, behind it, and between its words; U+00A0 made a netplan file no YAML."""
+    """Insert it into each line: instead of it, before, after, between words. U+00A0 once broke a netplan file."""
     samples, check = PARSERS[name]
     for space in ODD_SPACES:
         for lines in (sample.split("\n") for sample in samples):
             for at, line in enumerate(lines):
                 for odd in {space, space + line, line + space, line.replace(" ", space)}:
                     check("\n".join([*lines[:at], odd, *lines[at + 1 :]]))
-                # deeper than all others, where YAML takes it for more of the value before
+                # if it is deeper than all others, YAML takes it for a part of the previous value
                 for added in (space, " " * 20 + space):
                     check("\n".join([*lines[:at], added, *lines[at:]]))
 
 
 @pytest.mark.parametrize("end", ["\r", "\x85", "\u2028"])
 def test_a_line_end_that_only_yaml_knows_is_refused(end: str) -> None:
-    """Number 14012 of tests/reliability: a lone CR moved a line below another one, which was taken out alone."""
+    """Number 14012 of tests/reliability: a lone CR moved a line below another one, which was removed alone."""
     text = "network:\n  ethernets:\n    eth1:\n      addresses: [10.9.0.7/24]\n      nameservers:\n"
     text += f" {end}       addresses: [10.9.0.53]\n"
     with pytest.raises(common.ForeignError):

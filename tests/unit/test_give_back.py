@@ -1,4 +1,4 @@
-"""What an undo of the network leaves to others: the module and the engine over a kernel that takes and forgets."""
+"""Test what the undo of the network leaves to others: module and engine run over a simulated kernel."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ Card = dict[str, Any]
 
 
 class Kernel:
-    """Addresses and routes of two cards, as iproute2 6.1 prints and changes them; their owner flushes."""
+    """Addresses and routes of two interfaces, in the format of iproute2 6.1. Their owner flushes them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.cards: dict[str, Card] = {}
+        self.nics: dict[str, Card] = {}
         self.routes: list[list[str]] = []
-        self.told: list[str] = []
-        self.card("eth0", "10.9.0.7/24")
-        self.card("eth1")
+        self.commands: list[str] = []
+        self.set_nic("eth0", "10.9.0.7/24")
+        self.set_nic("eth1")
         self.routes.append(["-4", "eth0", "default via 10.9.0.1 proto static"])
-        for name in self.cards:
+        for name in self.nics:
             (root / "sys/class/net" / name).mkdir(parents=True)
             (root / "sys/class/net" / name / "type").write_text("1\n")
         (root / "etc/netplan").mkdir(parents=True)
 
-    def card(self, name: str, *addresses: str, **more: Any) -> None:
-        self.cards[name] = {"addresses": list(addresses), "mtu": 1500, **more}
+    def set_nic(self, name: str, *addresses: str, **more: Any) -> None:
+        self.nics[name] = {"addresses": list(addresses), "mtu": 1500, **more}
 
     def shown(self) -> list[dict[str, Any]]:
         return [
             {
                 "ifname": name,
                 "address": "02:00:00:00:00:0a",
-                "mtu": card["mtu"],
+                "mtu": nic["mtu"],
                 "flags": ["UP", "LOWER_UP"],
                 "addr_info": [
                     {
@@ -51,14 +51,14 @@ class Kernel:
                         "scope": "global",
                         "broadcast": "10.0.0.255",
                     }
-                    for one in card["addresses"]
+                    for one in nic["addresses"]
                 ],
             }
-            for name, card in self.cards.items()
+            for name, nic in self.nics.items()
         ]
 
     def lines(self, family: str, name: str) -> list[str]:
-        own = [one for one in self.cards[name]["addresses"] if family == "-4"]
+        own = [one for one in self.nics[name]["addresses"] if family == "-4"]
         near = [
             f"{ipaddress.ip_interface(one).network} proto kernel scope link src {one.split('/')[0]}"
             for one in own
@@ -68,7 +68,7 @@ class Kernel:
 
     def listed(self, family: str) -> list[dict[str, Any]]:
         found = []
-        for name in self.cards:
+        for name in self.nics:
             for line in self.lines(family, name):
                 words = line.split()
                 pairs = dict(zip(words[1::2], words[2::2]))
@@ -87,11 +87,11 @@ class Kernel:
             if "-j" in command:
                 return 0, json.dumps(self.listed(family)), ""
             found = [
-                f"{line} dev {name}" for name in self.cards for line in self.lines(family, name)
+                f"{line} dev {name}" for name in self.nics for line in self.lines(family, name)
             ]
             return 0, "\n".join(found), ""
         if command[0] == "ip":
-            self.told.append(words)
+            self.commands.append(words)
             return self.take(command)
         if words.startswith("networkctl reconfigure"):
             for name in command[2:]:
@@ -102,12 +102,12 @@ class Kernel:
         return (127 if words.startswith(("nmcli", "ifquery")) else 0), "", ""
 
     def owner(self, name: str) -> None:
-        """systemd-networkd drops from the card what its files do not give (ManageForeignRoutes, reconfigure)."""
+        """Drop from the interface what systemd-networkd's files do not have (ManageForeignRoutes, reconfigure)."""
         file = self.root / "etc/netplan/90-fullmesh.yaml"
         text = file.read_text() if file.exists() else ""
         own = [one for one in ("10.0.0.11/24", "10.9.0.77/24") if f'"{one}"' in text]
         near = {"eth1": "10.0.0.", "eth0": "10.9.0."}[name]
-        self.cards[name]["addresses"] = [one for one in own if one.startswith(near)]
+        self.nics[name]["addresses"] = [one for one in own if one.startswith(near)]
         self.routes = [one for one in self.routes if one[1] != name]
         if "10.9.0.1" in text and name == "eth0":
             self.routes.append(["-4", "eth0", "default via 10.9.0.1 proto static"])
@@ -117,14 +117,14 @@ class Kernel:
     def take(self, command: list[str]) -> tuple[int, str, str]:
         words = [one for one in command[1:] if one not in ("-4", "-6")]
         name = words[words.index("dev") + 1] if "dev" in words else words[-1]
-        if words[0] == "addr" and words[2] not in self.cards[name]["addresses"]:
-            self.cards[name]["addresses"] += [words[2]]
+        if words[0] == "addr" and words[2] not in self.nics[name]["addresses"]:
+            self.nics[name]["addresses"] += [words[2]]
         if words[:2] == ["addr", "del"]:
-            self.cards[name]["addresses"].remove(words[2])
+            self.nics[name]["addresses"].remove(words[2])
         if words[0] == "route":
             at = words.index("dev")
             entry = [command[1], name, " ".join([*words[2:at], *words[at + 2 :]])]
-            # the kernel keeps one route for a network and a metric
+            # the kernel keeps one route for each network and metric
             same = entry if words[1] == "del" else give_back.build_route_key(entry)
             self.routes = [
                 one for one in self.routes if same not in (one, give_back.build_route_key(one))
@@ -154,7 +154,7 @@ class Kernel:
         return result
 
     def converge(self, *links: Link) -> None:
-        """What the role does, with the files of the undo point that its task `Remember` makes."""
+        """Run the role's change, with the files of the undo point that its task `Remember` makes."""
         point = record.UndoPoint(str(self.root), "static_ip")
         ours = {"/etc/netplan/90-fullmesh.yaml": {"kind": "absent"}}
         point.save(point.load() | {"files": ours}, {})
@@ -163,7 +163,7 @@ class Kernel:
         assert self.call("confirmed")["changed"]
 
     def undo(self) -> dict[str, Any]:
-        self.told = []
+        self.commands = []
         result = self.call("absent", links=[])
         if result["armed"]:
             assert self.call("proved", links=[])["fresh"]
@@ -204,31 +204,31 @@ VIP = ["-4", "eth1", "192.0.2.0/24 via 10.0.0.200 proto bird"]
 
 
 def later(kernel: Kernel) -> None:
-    """Months go by: the management card is renumbered, others add addresses and routes on both."""
-    kernel.card("eth0", "10.9.0.50/24", "10.9.0.99/32")
+    """Change the node months later: the management interface is renumbered, and others add addresses and routes."""
+    kernel.set_nic("eth0", "10.9.0.50/24", "10.9.0.99/32")
     kernel.routes = [one for one in kernel.routes if one[1] != "eth0"]
     kernel.routes += [
         ["-4", "eth0", "default via 10.9.0.254 proto static"],
         ["-4", "eth0", "10.244.1.0/24 via 10.9.0.12 proto bird"],
         ["-4", "eth1", "203.0.113.0/24 proto bird scope link"],
     ]
-    kernel.cards["eth1"]["addresses"].append("10.0.0.99/32")
+    kernel.nics["eth1"]["addresses"].append("10.0.0.99/32")
 
 
 def test_an_undo_leaves_the_management_nic_and_later_changes(kernel: Kernel) -> None:
     kernel.converge(link(routes=[{"to": "10.5.0.0/16", "via": "10.0.0.1"}]))
-    assert kernel.cards["eth1"]["addresses"] == ["10.0.0.11/24"]
+    assert kernel.nics["eth1"]["addresses"] == ["10.0.0.11/24"]
     assert list(kernel.record()["runtime"]["links"]) == ["eth1"]
     later(kernel)
-    eth0 = json.dumps([kernel.cards["eth0"], [one for one in kernel.routes if one[1] == "eth0"]])
+    eth0 = json.dumps([kernel.nics["eth0"], [one for one in kernel.routes if one[1] == "eth0"]])
     assert kernel.call("absent", check=True, links=[])["needed"]
     result = kernel.undo()
     assert result["moves_to"] == ""
     assert eth0 == json.dumps(
-        [kernel.cards["eth0"], [one for one in kernel.routes if one[1] == "eth0"]]
+        [kernel.nics["eth0"], [one for one in kernel.routes if one[1] == "eth0"]]
     )
-    assert not [one for one in kernel.told if "eth0" in one]
-    assert kernel.cards["eth1"]["addresses"] == ["10.0.0.99/32"]
+    assert not [one for one in kernel.commands if "eth0" in one]
+    assert kernel.nics["eth1"]["addresses"] == ["10.0.0.99/32"]
     assert [one[2] for one in kernel.routes if one[1] == "eth1"] == [
         "203.0.113.0/24 proto bird scope link"
     ]
@@ -237,7 +237,7 @@ def test_an_undo_leaves_the_management_nic_and_later_changes(kernel: Kernel) -> 
 
 
 def test_the_undo_itself_watches_the_management_card(kernel: Kernel) -> None:
-    """Its own transaction is a matter of minutes: nobody else may be cut off by it either."""
+    """The transaction of the undo must not cut off others either."""
     kernel.converge(link())
     later(kernel)
     kernel.call("absent", links=[])
@@ -250,12 +250,12 @@ def test_a_nic_that_we_moved_returns_with_its_own_addresses(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel.converge(link(interface="eth0", addresses=["10.9.0.77/24"], gateway="10.9.0.1"))
-    kernel.cards["eth0"]["addresses"].append("10.9.0.99/32")
+    kernel.nics["eth0"]["addresses"].append("10.9.0.99/32")
     monkeypatch.setattr(
         network_links.session, "find_ssh_session", lambda *_: ["10.9.0.1", "5", "10.9.0.77", "22"]
     )
     assert kernel.undo()["moves_to"] == "10.9.0.7"
-    assert sorted(kernel.cards["eth0"]["addresses"]) == ["10.9.0.7/24", "10.9.0.99/32"]
+    assert sorted(kernel.nics["eth0"]["addresses"]) == ["10.9.0.7/24", "10.9.0.99/32"]
     assert [one[2] for one in kernel.routes] == ["default via 10.9.0.1 proto static"]
 
 
@@ -263,7 +263,7 @@ def test_a_connection_to_a_foreign_address_stays(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel.converge(link(interface="eth0", addresses=["10.9.0.77/24"], gateway="10.9.0.1"))
-    kernel.cards["eth0"]["addresses"].append("10.9.0.99/32")
+    kernel.nics["eth0"]["addresses"].append("10.9.0.99/32")
     monkeypatch.setattr(
         network_links.session, "find_ssh_session", lambda *_: ["10.9.0.1", "5", "10.9.0.99", "22"]
     )
@@ -271,7 +271,7 @@ def test_a_connection_to_a_foreign_address_stays(
 
 
 def test_an_address_routed_through_ours_cannot_stay() -> None:
-    """The kernel would refuse it again and again, and the undo would wait for it."""
+    """The kernel would reject the address each time, and the undo would wait for it."""
     assert not give_back.is_route_reachable(VIP[2], ["10.1.0.9/24"], [])
     assert give_back.is_route_reachable(VIP[2], ["10.0.0.9/24"], [])
     near = [["-4", "eth1", "10.0.0.200 proto bird scope link"]]
@@ -289,18 +289,18 @@ def seen(*addresses: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("state", "alone"),
     [
-        # it only carries a VLAN of ours, or was renumbered by somebody else since
+        # it only carries our VLAN, or another owner has renumbered it since
         (seen("10.9.0.50/24"), True),
         (seen("10.9.0.50/24", master="br0"), True),
         (seen("10.0.0.11/24"), False),
         (seen("10.0.0.11/24", "10.0.0.99/32"), False),
-        # an interface that our link made of it, or one that lost what we gave it
+        # an interface that our link created, or one that lost our address
         (seen("10.9.0.50/24", master="bond0"), False),
         (seen("10.9.0.50/24", kind="bond"), False),
         (seen(), False),
     ],
 )
-def test_an_interface_with_a_new_owner(state: dict[str, Any], alone: bool) -> None:
+def test_an_interface_with_a_new_owner_is_found(state: dict[str, Any], alone: bool) -> None:
     ours = give_back.find_own_addresses(["addresses: [10.0.0.11/24]\n"], {"eth1": state})
     found = give_back.find_foreign_interfaces(["bond0", "eth1"], {"eth1": state}, ours)
     assert found == (["eth1"] if alone else [])
@@ -317,12 +317,12 @@ def test_an_interface_with_a_new_owner(state: dict[str, Any], alone: bool) -> No
         ("", 9000, False),
     ],
 )
-def test_the_owner_of_the_mtu(text: str, mtu: int, ours: bool) -> None:
+def test_an_mtu_in_our_files_is_ours(text: str, mtu: int, ours: bool) -> None:
     assert give_back.is_mtu_in_files([text], mtu) is ours
 
 
 def test_an_owner_gets_the_current_state_of_an_unchanged_nic() -> None:
-    """NetworkManager would activate the profile of then, netplan's rollback put the old address on the card."""
+    """NetworkManager would activate the old profile, and netplan's rollback would restore the old address."""
 
     def snapshot(profile: str, address: str) -> dict[str, Any]:
         one = {"mtu": 1500, "up": True, "addresses": [address], "leases": []}
@@ -331,11 +331,11 @@ def test_an_owner_gets_the_current_state_of_an_unchanged_nic() -> None:
     then, now = snapshot("old", "10.9.0.7/24"), snapshot("new", "10.9.0.50/24")
     view = {"links": now["links"], "routes": []}
     before = {"links": then["links"], "routes": []}
-    shall = give_back.build_undo_goal(
+    goal = give_back.build_undo_goal(
         before, view, {"eth0": seen("10.9.0.50/24")}, [], ["eth0", "eth0.7"]
     )
-    assert shall["alone"] == ["eth0"]
-    given = give_back.build_owner_states({"networkmanager": then}, {"networkmanager": now}, shall)
+    assert goal["alone"] == ["eth0"]
+    given = give_back.build_owner_states({"networkmanager": then}, {"networkmanager": now}, goal)
     assert given["networkmanager"]["profiles"] == {"eth0": "new"}
     assert given["networkmanager"]["links"]["eth0"]["addresses"] == ["10.9.0.50/24"]
 
@@ -343,9 +343,9 @@ def test_an_owner_gets_the_current_state_of_an_unchanged_nic() -> None:
 def test_a_foreign_default_route_is_not_replaced_by_the_old_one() -> None:
     then = [["-4", "eth0", "default via 10.9.0.1 proto static"]]
     now = [["-4", "eth0", "default via 10.9.0.254 proto bird"]]
-    shall = {"addresses": ["10.9.0.7/24"]}
-    assert give_back.merge_routes(then, now, shall) == now
+    goal = {"addresses": ["10.9.0.7/24"]}
+    assert give_back.merge_routes(then, now, goal) == now
     assert (
-        give_back.merge_routes(then, [["-4", "eth0", "default via 10.9.0.254 metric 50"]], shall)[0]
+        give_back.merge_routes(then, [["-4", "eth0", "default via 10.9.0.254 metric 50"]], goal)[0]
         == then[0]
     )

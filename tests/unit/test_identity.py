@@ -43,9 +43,9 @@ def test_neither_id_nor_key_leaves_the_node(place: Path) -> None:
 
 
 def test_nodes_of_one_image_are_one_finding() -> None:
-    world = records.world("healthy")
+    world = records.load_world("healthy")
     changes.one_image("machine_id", "host_keys")(world)
-    (finding,) = records.diagnosed(world)["findings"]
+    (finding,) = records.diagnose_answers(world)["findings"]
     assert "one machine-id, ssh host keys" in finding["cause"]
     assert finding["seen"] == "555555555555, SHA256:one"
     assert "systemd-machine-id-setup" in finding["fix"]
@@ -53,6 +53,6 @@ def test_nodes_of_one_image_are_one_finding() -> None:
 
 
 def test_nodes_without_a_common_identity_are_distinct() -> None:
-    world = records.world("healthy")
+    world = records.load_world("healthy")
     changes.one_image()(world)
-    assert records.diagnosed(world)["findings"] == []
+    assert records.diagnose_answers(world)["findings"] == []

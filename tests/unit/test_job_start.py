@@ -256,7 +256,7 @@ def test_what_the_account_says_is_bounded(told: dict[str, Any]) -> None:
 
 
 def judged(change: Callable[[ClusterObservations], None], *, manifest: bool = True) -> list[Any]:
-    seen = copy.deepcopy(records.cluster())
+    seen = copy.deepcopy(records.build_cluster())
     change(seen)
     seen.nodes[UB]["node"]["facts"]["survey"]["manifest"] = manifest
     return run_cause_checks(seen)
@@ -306,13 +306,13 @@ def test_a_name_that_root_cannot_resolve_either_is_another_cause() -> None:
 
 @pytest.mark.parametrize("interface", ["eth9", "eth0"])
 def test_a_variable_of_the_accounts_own_profile_is_judged(interface: str) -> None:
-    world = copy.deepcopy(records.world("healthy"))
+    world = copy.deepcopy(records.load_world("healthy"))
     survey(world)["environment"].update(values={}, files={})
     survey(world)["job_start"] = start_of_job(
         login={"GLOO_SOCKET_IFNAME": interface},
         sources={"GLOO_SOCKET_IFNAME": "/home/jobs/.profile:9"},
     )
-    (finding,) = records.diagnosed(world)["findings"]
+    (finding,) = records.diagnose_answers(world)["findings"]
     assert finding["code"] == {"eth9": "DG-120", "eth0": "DG-189"}[interface]
     assert "/home/jobs/.profile:9" in finding["fix"]
 
@@ -321,21 +321,21 @@ def test_a_variable_of_the_accounts_own_profile_is_judged(interface: str) -> Non
 def test_without_a_plan_the_network_that_all_nodes_use_is_meant(
     nodes: tuple[str, ...], codes: list[str]
 ) -> None:
-    world = copy.deepcopy(records.world("healthy"))
+    world = copy.deepcopy(records.load_world("healthy"))
     world["plan"].update(guessed=True, assumed=True)
     for name in nodes:
         values = survey(world, name)["environment"]["values"]
         values["GLOO_SOCKET_IFNAME"] = {"value": "eth0", "source": "/etc/environment"}
-    found = [one["code"] for one in records.diagnosed(world)["findings"]]
+    found = [one["code"] for one in records.diagnose_answers(world)["findings"]]
     assert [code for code in found if code == "DG-189"] == codes
 
 
 def test_a_login_that_overrides_the_plan_explains_what_follows() -> None:
-    world = copy.deepcopy(records.world("healthy"))
+    world = copy.deepcopy(records.load_world("healthy"))
     survey(world)["job_start"] = start_of_job(
         command={"GLOO_SOCKET_IFNAME": "eth9"}, file={"GLOO_SOCKET_IFNAME": "eth1"}
     )
-    (finding,) = records.diagnosed(world)["findings"]
+    (finding,) = records.diagnose_answers(world)["findings"]
     assert finding["code"] == "VC-321"
     assert [one["code"] for one in finding["follows"]] == ["DG-120"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh.probe import job_network, login
 from causes.changes import boxed, held_to, node, survey
-from records import UBUNTU1, World, diagnosed, world
+from records import UBUNTU1, World, diagnose_answers, load_world
 
 # of a login on a lab node
 LIMITS = """\
@@ -101,17 +101,17 @@ def test_the_daemon_is_the_last_of_its_name(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_missing_parts_of_the_probe_are_reported_once() -> None:
-    held = world("healthy")
+    held = load_world("healthy")
     held_to(nofile=4)(held)
     survey(held)["limits"] = {"nofile": 4, "nofile_hard": 4, "memlock": -1}
-    assert "DG-185" not in [one["code"] for one in diagnosed(held)["findings"]]
+    assert "DG-185" not in [one["code"] for one in diagnose_answers(held)["findings"]]
 
 
 def test_few_files_for_logins_are_a_warning_with_units() -> None:
-    held = world("healthy")
+    held = load_world("healthy")
     held_to(processes=20)(held)
     survey(held).pop("job_unit", None)
-    (found,) = (one for one in diagnosed(held)["findings"] if one["code"] == "DG-185")
+    (found,) = (one for one in diagnose_answers(held)["findings"] if one["code"] == "DG-185")
     assert found["severity"] == "error"
     assert "'jobs - nproc unlimited'" in found["fix"]
     survey(held)["job_unit"] = {
@@ -122,16 +122,16 @@ def test_few_files_for_logins_are_a_warning_with_units() -> None:
         "own_network": False,
         "families": "",
     }
-    (found,) = (one for one in diagnosed(held)["findings"] if one["code"] == "DG-185")
+    (found,) = (one for one in diagnose_answers(held)["findings"] if one["code"] == "DG-185")
     assert found["severity"] == "warning"
 
 
 def box(held: World) -> Any:
-    return [one["code"] for one in diagnosed(held)["findings"]]
+    return [one["code"] for one in diagnose_answers(held)["findings"]]
 
 
 def test_a_reachable_separate_network_is_accepted() -> None:
-    held = world("healthy")
+    held = load_world("healthy")
     boxed(["10.78.5.77"], "10.78.5.77")(held)
     assert node(held, UBUNTU1)["links"]["networks"]
     assert box(held) == []

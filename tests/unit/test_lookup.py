@@ -1,4 +1,4 @@
-"""Names that only a link's neighbours are still asked for: what systemd-resolved says of them, and who is believed."""
+"""Names that only a link's neighbors are still asked for: systemd-resolved's answers, and when they count."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.fullmesh.survey import lookup
 
-# systemd 252 on a lab node, asked with the flag for name servers alone
+# systemd 252 on a lab node, queried with the flag for name servers only
 NO_SERVERS = '{"error":"io.systemd.Resolve.NoNameServers","parameters":{}}'
 NXDOMAIN = '{"error":"io.systemd.Resolve.DNSError","parameters":{"rcode":3}}'
 SERVFAIL = '{"error":"io.systemd.Resolve.DNSError","parameters":{"rcode":2}}'
@@ -25,7 +25,7 @@ STUB = "nameserver 127.0.0.53\noptions edns0 trust-ad\nsearch .\n"
 
 
 class Resolved:
-    """A socket that answers as resolved did, and keeps what it was asked."""
+    """A socket that answers as resolved did, and keeps its queries."""
 
     def __init__(self, place: Path) -> None:
         self.answer, self.asked, self.pause = NO_SERVERS, [], 0.0  # type: str, list[Any], float
@@ -44,7 +44,7 @@ class Resolved:
                 question = there.recv(4096)
                 self.asked.append(json.loads(question[:-1]))
                 time.sleep(self.pause)
-                with contextlib.suppress(BrokenPipeError):  # who asked waits no longer
+                with contextlib.suppress(BrokenPipeError):  # the client no longer waits
                     there.sendall(self.answer.encode() + b"\0")
 
 
@@ -63,7 +63,7 @@ def resolved(
 def configure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hosts: str, resolv: str = STUB
 ) -> None:
-    """What a node asks for names."""
+    """Configure a node's name sources."""
     (tmp_path / "nsswitch.conf").write_text(f"passwd: files\nhosts: {hosts}\n")
     (tmp_path / "resolv.conf").write_text(resolv)
     monkeypatch.setattr(lookup, "NSSWITCH", str(tmp_path / "nsswitch.conf"))
@@ -71,7 +71,7 @@ def configure(
 
 
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that neighbours are asked for, and another that is known."""
+    """Resolve a name that neighbors are asked for, and a known one."""
 
     def look_up(name: str, _family: int) -> list[str]:
         if name == "known":
@@ -89,7 +89,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
         ("files resolve [!UNAVAIL=return] dns myhostname", STUB, True),
         ("files resolve", "", True),
         ("files dns", "nameserver 127.0.0.54\nnameserver 127.0.0.53\n", True),
-        # the stub is one of two, so another server may be who is silent
+        # the stub is one of two servers, so the other one may be silent
         ("files dns", "nameserver 127.0.0.53\nnameserver 192.0.2.53\n", False),
         ("files dns", "nameserver 192.0.2.53\n", False),
         ("files dns", "", False),
@@ -117,7 +117,7 @@ def test_resolved_is_trusted_only_if_it_is_the_sole_source(
         ('{"error":"io.systemd.Resolve.DNSError","parameters":7}', False),
     ],
 )
-def test_answers_of_resolved(resolved: Resolved, answer: str, unknown: bool) -> None:
+def test_the_answer_of_resolved_is_used(resolved: Resolved, answer: str, unknown: bool) -> None:
     resolved.answer = answer
     assert lookup.is_unknown_name("name", socket.AF_INET) is unknown
     (asked,) = resolved.asked
@@ -133,17 +133,17 @@ def test_an_unknown_name_is_found_before_the_deadline(
     configure(monkeypatch, tmp_path, "files dns")
     silent(monkeypatch)
     begun = time.monotonic()
-    found = lookup.look_up_names({"known": socket.AF_INET, "nobody": socket.AF_INET}, 20.0)
-    assert found == {"known": ["192.0.2.1"], "nobody": []}
+    found = lookup.look_up_names({"known": socket.AF_INET, "unknown": socket.AF_INET}, 20.0)
+    assert found == {"known": ["192.0.2.1"], "unknown": []}
     assert time.monotonic() - begun < 10
-    # who has answered is not asked for again
-    assert [one["parameters"]["name"] for one in resolved.asked] == ["nobody"]
+    # an answered name is not queried again
+    assert [one["parameters"]["name"] for one in resolved.asked] == ["unknown"]
 
 
 @pytest.mark.parametrize(
     "why", ["other resolver", "server fails", "resolved is silent", "not there"]
 )
-def test_silence_that_is_not_the_neighbours_stays_silence(
+def test_a_silence_of_other_servers_stays_unknown(
     why: str, resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(monkeypatch, tmp_path, "files sss dns" if why == "other resolver" else "files dns")
@@ -152,7 +152,7 @@ def test_silence_that_is_not_the_neighbours_stays_silence(
     resolved.pause = 2.0 if why == "resolved is silent" else 0.0
     if why == "not there":
         monkeypatch.setattr(lookup, "RESOLVED", str(tmp_path / "nothing"))
-    assert lookup.look_up_names({"nobody": socket.AF_INET}, 0.9) == {"nobody": None}
+    assert lookup.look_up_names({"unknown": socket.AF_INET}, 0.9) == {"unknown": None}
 
 
 def test_a_late_answer_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A node that lies: whatever it reports, no text of it becomes a program, a path or an address on the controller."""
+"""Let a node lie: no text that it reports becomes a program, a path or an address on the controller."""
 
 from __future__ import annotations
 
@@ -55,29 +55,29 @@ SECOND_GROUP = (
     "eth1\ntorch_nodes: {vars: {ansible_ssh_executable: /path/to/script}, hosts: {el1: {fullmesh_address: "
     "10.0.0.11/24}, ubuntu1: {fullmesh_address: 10.0.0.12/24}}}\nx:\n  y:\n    "
 )
-# One of each way out of a text: into YAML, a template, a comment, a path, an option, a shell.
+# One text for each way to escape: into YAML, a template, a comment, a path, an option, a shell.
 HOSTILE = (SECOND_GROUP, PIPE, "eth1 # x", "../../../etc", "-oProxyCommand=id", "$(id)", "a;b", "")
 
 
-def told() -> dict[str, Any]:
-    """What both lab nodes said, as data."""
+def load_reports() -> dict[str, Any]:
+    """Return the reports of both lab nodes, as data."""
     return {name: json.loads(text) for name, text in TOLD.items()}
 
 
-def hear(said: dict[str, Any]) -> look.MachineSurvey:
+def survey_machines(said: dict[str, Any]) -> look.MachineSurvey:
     return look.read_survey(BOTH, {name: json.dumps(one) for name, one in said.items()})
 
 
-def cards(said: dict[str, Any], name: str = "ubuntu1") -> list[dict[str, Any]]:
+def list_interfaces(said: dict[str, Any], name: str = "ubuntu1") -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = said[name]["root"]["ansible_facts"]["fullmesh"]["interfaces"]
     return found
 
 
 def with_default_route(said: dict[str, Any], **change: Any) -> dict[str, Any]:
-    """Both nodes have a default route on the interface that the proposal takes, so that its settings are written."""
+    """Give both nodes a default route on the proposed interface, so that its settings are written."""
     for name in TOLD:
-        (card,) = [one for one in cards(said, name) if one["name"] == "eth1"]
-        via = card["addresses"][0].rpartition(".")[0] + ".1"
+        (interface,) = [one for one in list_interfaces(said, name) if one["name"] == "eth1"]
+        via = interface["addresses"][0].rpartition(".")[0] + ".1"
         default = {"family": 4, "via": via, "dev": "eth1", "dynamic": False}
         said[name]["ways"] |= {
             "defaults": [default],
@@ -92,20 +92,21 @@ def with_default_route(said: dict[str, Any], **change: Any) -> dict[str, Any]:
 
 
 def test_an_interface_name_writes_no_second_group(tmp_path: Path) -> None:
-    said = told()
-    for card in cards(said):
-        if card["name"] == "eth1":
-            card["name"] = SECOND_GROUP
-    heard = hear(said)
+    said = load_reports()
+    for interface in list_interfaces(said):
+        if interface["name"] == "eth1":
+            interface["name"] = SECOND_GROUP
+    heard = survey_machines(said)
     assert set(heard.answers) == {"el1"}
     (fault,) = heard.faults
     assert fault.code == "IN-108"
     assert "eth1\\ntorch_nodes" in str(fault)
-    # behind that border, the text that would be written is refused again, and is one group of two hosts
-    answers = {name: answered(one) for name, one in told().items()}
-    for card in answers["ubuntu1"].facts["fullmesh"]["interfaces"]:
-        if card["name"] == "eth1":
-            card["name"] = SECOND_GROUP
+    # If a text gets past that check, the writer rejects it as well, and the file has one group of
+    # two hosts.
+    answers = {name: make_answer(one) for name, one in load_reports().items()}
+    for interface in answers["ubuntu1"].facts["fullmesh"]["interfaces"]:
+        if interface["name"] == "eth1":
+            interface["name"] = SECOND_GROUP
     text = render.render_hosts_file(BOTH, propose.choose_proposal(answers), "")
     with pytest.raises(InvalidInputError, match=r"\[PL-117\]"):
         init_cli.check_inventory_text(text, {"static_ip_manage": True})
@@ -113,11 +114,11 @@ def test_an_interface_name_writes_no_second_group(tmp_path: Path) -> None:
 
 
 def test_a_search_domain_is_no_template() -> None:
-    heard = hear(with_default_route(told(), search=[PIPE]))
+    heard = survey_machines(with_default_route(load_reports(), search=[PIPE]))
     assert [fault.code for fault in heard.faults] == ["IN-108"]
     assert "lookup('pipe'" in str(heard.faults[0])
-    said = with_default_route(told())
-    answers = {name: answered(one) for name, one in said.items()}
+    said = with_default_route(load_reports())
+    answers = {name: make_answer(one) for name, one in said.items()}
     ways = answers["ubuntu1"].ways
     assert ways is not None
     ways["search"] = [PIPE]
@@ -126,13 +127,13 @@ def test_a_search_domain_is_no_template() -> None:
         init_cli.check_inventory_text(text, {"static_ip_manage": True})
 
 
-def answered(said: dict[str, Any]) -> MachineAnswer:
-    """A machine's answer without the checks of `look.heard`."""
+def make_answer(said: dict[str, Any]) -> MachineAnswer:
+    """Return a machine's answer without the checks of `look.heard`."""
     return MachineAnswer(copy.deepcopy(said["root"]["ansible_facts"]), copy.deepcopy(said["ways"]))
 
 
 def inventory_of(text: str, folder: Path) -> dict[str, list[str]]:
-    """The groups that Ansible reads in an inventory, and their hosts."""
+    """Return the groups that Ansible reads in an inventory, with their hosts."""
     file = folder / "hosts.yml"
     file.write_text(text)
     found = InventoryManager(loader=DataLoader(), sources=[str(file)]).get_groups_dict()
@@ -143,25 +144,26 @@ def test_a_host_name_that_yaml_misreads_stays_a_name() -> None:
     for name in ("on", "null", "1e3", "0x10"):
         found = machines.parse_machines([name, "b"])
         answers = {
-            one.name: answered(said) for one, said in zip(found, told().values(), strict=True)
+            one.name: make_answer(said)
+            for one, said in zip(found, load_reports().values(), strict=True)
         }
         text = render.render_hosts_file(found, propose.choose_proposal(answers), "")
         assert list(yaml.safe_load(text)["torch_nodes"]["hosts"]) == [name, "b"]
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "fd00::1%{{x}}\n/64", "999.0.0.1/24"])
-def test_an_invalid_address_ends_one_machines_answer(text: str) -> None:
-    said = told()
-    (card,) = [one for one in cards(said) if one["name"] == "eth1"]
-    card["addresses"] = [text]
-    heard = hear(said)
+def test_an_invalid_address_only_ends_that_machines_answer(text: str) -> None:
+    said = load_reports()
+    (interface,) = [one for one in list_interfaces(said) if one["name"] == "eth1"]
+    interface["addresses"] = [text]
+    heard = survey_machines(said)
     assert (set(heard.answers), [one.code for one in heard.faults]) == ({"el1"}, ["IN-108"])
 
 
 @pytest.mark.parametrize(
     "answer", ["[" * 5000, "[]", '"x"', "7", '{"root": [1]}', '{"root": {"a": 1}}']
 )
-def test_an_answer_of_another_form_ends_one_machines_answer(answer: str) -> None:
+def test_a_malformed_answer_only_ends_that_machines_answer(answer: str) -> None:
     heard = look.read_survey(BOTH, {**TOLD, "ubuntu1": answer})
     assert (set(heard.answers), [one.code for one in heard.faults]) == ({"el1"}, ["IN-108"])
 
@@ -184,7 +186,7 @@ def test_the_plan_refuses_text_for_network_files(field: str, text: str) -> None:
 
 @pytest.mark.parametrize("zone", ["x\n[evil]", "{{x}}", " ", "a/b", ""])
 def test_the_zone_of_an_ipv6_address_is_an_interface_name(zone: str) -> None:
-    """ipaddress takes any text for it."""
+    """ipaddress accepts any text as the zone."""
     with pytest.raises(ValueError, match="is not an address"):
         addresses.parse_bare_address(f"fd00::1%{zone}")
     with pytest.raises(ValueError, match="is not an address"):
@@ -199,7 +201,7 @@ def test_the_zone_of_an_ipv6_address_is_an_interface_name(zone: str) -> None:
     "domain",
     ["cluster.example", "a_b.example.", "~cluster.example", "~.", "localdomain", "10.in-addr.arpa"],
 )
-def test_search_domains_that_people_have_are_taken(domain: str) -> None:
+def test_real_search_domains_are_accepted(domain: str) -> None:
     link = {"interface": "eth1", "addresses": "10.0.0.11/24", "search": [domain]}
     made = plan.derive_plan(
         {"a": {"fullmesh_links": [link]}, "b": {"fullmesh_address": "10.0.0.12/24"}}
@@ -252,7 +254,7 @@ def test_the_kind_of_a_bundle_is_one_word(field: str, text: str) -> None:
 
 
 def test_the_download_follows_from_the_controllers_own_settings() -> None:
-    """An answer with a lock and an index is refused as a whole."""
+    """An answer with a lock and an index is rejected as a whole."""
     lying = {**seen(), "lock": "/etc/passwd", "index": "https://attacker.example"}
     wanted = {"lock": "own.txt", "index": ""}
     hostvars = {"a": {"__torch_runtime_seen": lying, "__torch_runtime_wanted": wanted}}
@@ -274,7 +276,7 @@ def test_an_argument_of_pip_is_one_word(field: str, text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE[:-1])
 @pytest.mark.parametrize("field", ["distribution", "os_family", "pkg_mgr", "nodename", "kernel"])
 def test_facts_that_name_files_are_words_in_every_playbook(field: str, text: str) -> None:
-    result = told()["el1"]["root"]
+    result = load_reports()["el1"]["root"]
     assert cluster_plan.preflight_facts_faults(result, "el1") == []
     result["ansible_facts"][field] = text
     (fault,) = cluster_plan.preflight_facts_faults(result, "el1")
@@ -307,25 +309,25 @@ TEXTS = (
 )
 NUMBERS = (10**18, -1, 0, 2**64 - 1, 1e308, math.inf, math.nan, BIG, DEEP)
 LARGE = 20_000  # characters of a record
-JOB = "aborted"  # of the recorded jobs, one that hung
+JOB = "aborted"  # a recorded job that hung
 SAFE = re.compile(r"[A-Za-z0-9_.:/@%+~-]+")
 Place = tuple[Any, ...]
 
 
-def leaves(value: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Every text and number of an answer, and where it stands; of a list the first two."""
+def list_values(value: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """List every text and number of an answer with its path, and the first two items of each list."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from leaves(inner, (*path, key))
+            yield from list_values(inner, (*path, key))
     elif isinstance(value, list):
         for at, inner in enumerate(value[:2]):
-            yield from leaves(inner, (*path, at))
+            yield from list_values(inner, (*path, at))
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         yield path, value
 
 
-def lie(value: Any, path: Place, text: Any) -> Any:
-    """The answer with another text or number in one place."""
+def replace_value(value: Any, path: Place, text: Any) -> Any:
+    """Return the answer with another text or number at one path."""
     found = copy.deepcopy(value)
     inner = found
     for step in path[:-1]:
@@ -334,26 +336,26 @@ def lie(value: Any, path: Place, text: Any) -> Any:
     return found
 
 
-def lies(value: Any) -> list[tuple[Place, Any]]:
-    """A place and what stands there instead: each place with all hostile values of its kind."""
+def list_lies(value: Any) -> list[tuple[Place, Any]]:
+    """List pairs of a path and a false value: each path with all hostile values of its kind."""
     found = {}
-    for path, old in leaves(value):
-        # el1.interfaces[0] and [1] are one place
+    for path, old in list_values(value):
+        # el1.interfaces[0] and [1] are the same path
         name = tuple("*" if isinstance(step, int) else step for step in path)
         found[name] = [(path, new) for new in (TEXTS if isinstance(old, str) else NUMBERS)]
     return [one for several in found.values() for one in several]
 
 
 def as_json(value: Any) -> str:
-    """As a node writes it, with what ``json.dumps`` does not write."""
+    """Encode a value as a node does, including values that ``json.dumps`` rejects."""
     text = json.dumps(value)
     text = text.replace(f'"{BIG}"', "1" + "0" * 5000)
     return text.replace(f'"{DEEP}"', "[" * 5000 + "]" * 5000)
 
 
 def init_of(text: str) -> None:
-    """What init makes of a machine's answer beside an honest one's."""
-    honest = with_default_route(told())["el1"]
+    """Return init's inventory from this text and an honest machine's answer."""
+    honest = with_default_route(load_reports())["el1"]
     heard = look.read_survey(BOTH, {"el1": json.dumps(honest), "ubuntu1": text})
     assert "el1" in heard.answers
     assert {fault.code for fault in heard.faults} <= {"IN-103", "IN-108"}
@@ -372,23 +374,27 @@ def init_of(text: str) -> None:
     found = yaml.safe_load("torch_nodes:\n" + body)
     assert list(found) == ["torch_nodes"]
     assert list(found["torch_nodes"]["hosts"]) == ["el1", "ubuntu1"]
-    texts = [one for _, one in leaves(found) if isinstance(one, str)]
+    texts = [one for _, one in list_values(found) if isinstance(one, str)]
     assert [one for one in texts if not SAFE.fullmatch(one)] == []
 
 
 def test_no_field_of_a_machines_answer_reaches_the_inventory_unchecked() -> None:
-    said = with_default_route(told())["ubuntu1"]
-    for path, text in lies({"root": said["root"], "ways": said["ways"]}):
-        init_of(as_json(lie(said, path, text)))
+    said = with_default_route(load_reports())["ubuntu1"]
+    for path, text in list_lies({"root": said["root"], "ways": said["ways"]}):
+        init_of(as_json(replace_value(said, path, text)))
 
 
 @given(st.data())
 def test_several_lies_at_once_have_no_further_effect(data: st.DataObject) -> None:
-    said = with_default_route(told())["ubuntu1"]
-    every = lies({"root": said["root"], "ways": said["ways"]})
+    said = with_default_route(load_reports())["ubuntu1"]
+    every = list_lies({"root": said["root"], "ways": said["ways"]})
     for path, text in data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=3)):
-        with contextlib.suppress(TypeError, KeyError, IndexError):  # what it stands in is replaced
-            said = lie(said, path, text if isinstance(text, str) else data.draw(st.integers()))
+        with contextlib.suppress(
+            TypeError, KeyError, IndexError
+        ):  # the value around it was replaced
+            said = replace_value(
+                said, path, text if isinstance(text, str) else data.draw(st.integers())
+            )
     init_of(as_json(said))
 
 
@@ -397,17 +403,17 @@ def test_no_node_fact_removes_another_node_from_a_run() -> None:
     made = plan.derive_plan(
         {host: {"fullmesh_address": address} for host, address in hosts.items()}
     )
-    near = {host: {"__preflight": one["root"]} for host, one in told().items()}
+    near = {host: {"__preflight": one["root"]} for host, one in load_reports().items()}
     now = near["el1"]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"]
     for host in near:
         near[host]["__preflight"]["ansible_facts"].pop("discovered_interpreter_python", None)
     honest = preflight.judge_preflight(made, near, list(hosts), {"now": now})["faults"]
-    for path, text in lies(near["ubuntu1"]["__preflight"]):
+    for path, text in list_lies(near["ubuntu1"]["__preflight"]):
         if text in (BIG, DEEP):
-            continue  # Ansible's own reader refuses them
+            continue  # Ansible's own reader rejects them
         lying = {
             **near,
-            "ubuntu1": {"__preflight": lie(near["ubuntu1"]["__preflight"], path, text)},
+            "ubuntu1": {"__preflight": replace_value(near["ubuntu1"]["__preflight"], path, text)},
         }
         found = preflight.judge_preflight(made, lying, list(hosts), {"now": now})["faults"]
         assert not [one for one in found if "el1:" in one and one not in honest], (path, text)
@@ -417,8 +423,8 @@ def test_no_node_fact_removes_another_node_from_a_run() -> None:
 
 def test_no_field_of_torch_venvs_answer_reaches_pip_unchecked() -> None:
     wanted = {"lock": "own.txt", "index": ""}
-    for path, text in lies({**seen(have=["0" * 64], bundles={"x.tar": 1})}):
-        said = lie(seen(have=["0" * 64], bundles={"x.tar": 1}), path, text)
+    for path, text in list_lies({**seen(have=["0" * 64], bundles={"x.tar": 1})}):
+        said = replace_value(seen(have=["0" * 64], bundles={"x.tar": 1}), path, text)
         variables = {"__torch_runtime_seen": said, "__torch_runtime_wanted": wanted}
         try:
             found = torch_runtime.torch_runtime_targets({"a": variables}, ["a"])
@@ -440,8 +446,8 @@ def test_no_answer_affects_more_than_its_own_node() -> None:
     whole = {"result": {"ansible_facts": {"a": "b"}, "n": 1}, "python": "/usr/bin/python3"}
     to = channel.ConnectionSpec(["ssh"], None, "", root=True, found=True, address="h", user="")
     for kind in (whole, {"failed": "Traceback\nValueError: x", "unkept": "disk"}):
-        for path, text in lies(kind):
-            data = as_json(lie(kind, path, text)).encode()
+        for path, text in list_lies(kind):
+            data = as_json(replace_value(kind, path, text)).encode()
             answer = talk.parse_node_answer(data, len(data))
             reply = talk.NodeReply(answer, 0, "", "", begun=True)
             assert answers.build_task_result(to, reply)
@@ -449,7 +455,7 @@ def test_no_answer_affects_more_than_its_own_node() -> None:
 
 
 def recorded_answers() -> Iterator[Any]:
-    """An answer of every module that was recorded on lab nodes, with its type."""
+    """Yield a recorded answer of every module, with its type."""
     kinds = {
         "": ladder.LadderNodeResult,
         "facts": NodeFacts,
@@ -461,20 +467,20 @@ def recorded_answers() -> Iterator[Any]:
         kind = kinds.get(name.partition("-")[2])
         if kind is not None and name != "ubuntu1":
             yield pytest.param(kind, load_record(path), id=name)
-    yield pytest.param(Ways, told()["el1"]["ways"], id="ways")
+    yield pytest.param(Ways, load_reports()["el1"]["ways"], id="ways")
     yield pytest.param(VenvSeen, seen(), id="venv")
     yield pytest.param(WheelhouseResult, wheels(), id="wheels")
     yield pytest.param(Rank, hang_records.raw(JOB)[0][0], id="rank")
 
 
 @pytest.mark.parametrize(("kind", "said"), list(recorded_answers()))
-def test_each_field_of_a_record_is_taken_or_refused(kind: Any, said: Any) -> None:
+def test_each_field_of_a_record_is_accepted_or_rejected(kind: Any, said: Any) -> None:
     large = len(json.dumps(said)) > LARGE
-    for path, text in lies(said)[
+    for path, text in list_lies(said)[
         :: 7 if large else 1
-    ]:  # of a large record one in seven, of every kind
+    ]:  # one in seven values of a large record, of every kind
         try:
-            value = parse_foreign_json(as_json(lie(said, path, text)))
+            value = parse_foreign_json(as_json(replace_value(said, path, text)))
         except ForeignTextError:
             assert text in (BIG, DEEP)
             continue
@@ -488,9 +494,11 @@ def test_each_field_of_a_record_is_taken_or_refused(kind: Any, said: Any) -> Non
 def test_no_rank_of_a_node_hides_those_of_another(text: str) -> None:
     sample = hang_records.raw(JOB)[0]
     honest = {"host": "el1", "jobs": [], "ranks": [sample[0]]}
-    for path, old in leaves(sample[1]):
+    for path, old in list_values(sample[1]):
         new = text if isinstance(old, str) else 10**18
-        packed = zlib.compress(as_json({**honest, "ranks": [lie(sample[1], path, new)]}).encode())
+        packed = zlib.compress(
+            as_json({**honest, "ranks": [replace_value(sample[1], path, new)]}).encode()
+        )
         look_of = hang_ask.parse_node_hang(
             hang_ask.MARK + base64.b64encode(packed).decode(), "liar"
         )
@@ -503,7 +511,7 @@ def test_no_rank_of_a_node_hides_those_of_another(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE[:-1])
-def test_a_card_that_no_command_may_name_is_no_evidence(text: str) -> None:
+def test_an_interface_with_a_hostile_name_is_no_evidence(text: str) -> None:
     said = load_record(RECORDED / "ladder/el1.json")
     found = said["facts"]["survey"]
     found["interfaces"][0]["name"] = text

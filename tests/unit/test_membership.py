@@ -1,4 +1,4 @@
-"""A node joins or leaves: what of the others changes with it, and what each is told."""
+"""A node joins or leaves: which values of the other nodes change, and what each node receives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Change = dict[str, dict[str, Any]]
 
 
 def plan_of(count: int, change: Change | None = None, drop: str = "") -> Any:
-    """The plan of so many nodes; *change*: other settings of some, *drop*: one that is not there."""
+    """Return the plan of *count* nodes. *change*: other settings of some, *drop*: a node to leave out."""
     hosts = {
         name: {k: v for k, v in own.items() if not k.startswith("ansible_")}
         for name, own in simulated_nodes.settings(count).items()
@@ -37,14 +37,14 @@ def plan_of(count: int, change: Change | None = None, drop: str = "") -> Any:
     return derive_plan(hosts)
 
 
-def told(count: int) -> tuple[Any, PeerListPlan]:
-    """The plan of so many nodes, and what all of them are told."""
+def make_update(count: int) -> tuple[Any, PeerListPlan]:
+    """Return the plan of *count* nodes, and the update for all of them."""
     plan, held = simulated_nodes.hostvars(count)
     return plan, peers.peers_wanted(plan, held, list(held))
 
 
 def kept(plan: Any) -> dict[str, Any]:
-    """What a node of this plan remembers of it."""
+    """Return what a node of this plan remembers of it."""
     made = membership.build_membership(plan)
     return {"digest": made["digest"], "room": made["room"]}
 
@@ -57,7 +57,7 @@ def test_a_joining_node_changes_only_the_list_on_others() -> None:
 
 
 def test_a_leaving_node_changes_only_the_list_on_others() -> None:
-    # those after it get other ranks, which stand in files that are told
+    # later nodes get other ranks, which are in files that the update covers
     four, three = plan_of(4), plan_of(4, drop=SECOND)
     for name in three["nodes"]:
         assert four["digests"][name] == three["digests"][name]
@@ -80,7 +80,7 @@ def test_the_own_values_of_a_node_are_in_its_digest(change: Change) -> None:
     assert plan_of(2)["digests"][FIRST] != plan_of(2, change)["digests"][FIRST]
 
 
-def test_a_service_of_another_node_is_not_of_this_one() -> None:
+def test_a_service_of_another_node_does_not_change_this_one() -> None:
     port = {"name": "store", "ports": {"api": 7000}}
     everywhere = {"fullmesh_services": [port]}
     two = plan_of(2, dict.fromkeys((FIRST, SECOND), everywhere))
@@ -103,7 +103,7 @@ def test_the_node_that_gives_the_time_is_not_configured_again() -> None:
     assert not membership.is_time_leader(plan_of(3), FIRST)
 
 
-def test_groups() -> None:
+def test_hosts_are_grouped_by_drift() -> None:
     two, three = plan_of(2), plan_of(3)
     assert (
         membership.choose_run_group(membership.build_membership(two), [], kept(two), "auto")
@@ -128,7 +128,7 @@ def test_groups() -> None:
         membership.choose_run_group(membership.build_membership(two), [], kept(three), "auto")
         == "peers"
     )
-    # kernel settings for 256 ranks have no room for one more
+    # kernel settings for 256 ranks have no room for another
     many = plan_of(3, {n: {"fullmesh_local_ranks": 86} for n in (FIRST, SECOND, THIRD)})
     assert (
         membership.choose_run_group(membership.build_membership(many), [], kept(two), "auto")
@@ -142,7 +142,7 @@ def test_kernel_settings_have_room_for_the_next_power_of_two(ranks: int, there: 
 
 
 def test_nodes_get_what_their_roles_would_write() -> None:
-    plan, wanted = told(3)
+    plan, wanted = make_update(3)
     assert [one["address"] for one in wanted["shared"]["hosts"]] == plan["peers"]
     texts = {one["path"]: one["content"] for one in wanted["shared"]["files"]}
     assert texts == {
@@ -179,7 +179,7 @@ def test_paths_and_parameters_are_those_of_the_roles() -> None:
 
 
 def test_a_joining_node_and_the_role_send_one_request() -> None:
-    plan, wanted = told(2)
+    plan, wanted = make_update(2)
     wiring = yaml.safe_load((ROOT / "playbooks/vars/wiring.yml").read_text())
     defaults = yaml.safe_load((ROOT / "roles/peer_firewall/defaults/main.yml").read_text())
     wired = {name: wiring[name] for name in wiring if name.startswith("peer_firewall_")}
@@ -234,7 +234,7 @@ def test_the_manifest_takes_over_an_update_without_drift() -> None:
 
 
 class FakeModule:
-    """What peer_list asks of Ansible."""
+    """The parts of an Ansible module that peer_list uses."""
 
     check_mode = False
 
@@ -250,7 +250,7 @@ class FakeModule:
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A node that converged to a plan of two, of which files alone are looked at."""
+    """Make a node that converged to a plan of two, with its files only."""
     (tmp_path / "nodes.json").write_text("{}\n")
     (tmp_path / "env").write_text("WORLD_SIZE=2\nOTHER=1\n")
     owned = manifest.merge_owned(
@@ -276,7 +276,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def learn(folder: Path, firewall: Any = ()) -> Any:
-    """Tell it of a third one."""
+    """Send it an update with a third node."""
     shared: Any = {
         "hosts": [],
         "files": [
@@ -307,7 +307,7 @@ def test_a_node_learns_of_a_peer_and_stays_converged(node: Path) -> None:
     assert held["members"]["digest"] == "of three"
     assert said["joined"] == ["n3"]
     assert manifest.describe_differences(held["state"], manifest.observe_owned(held["owned"])) == []
-    # told once more, it has nothing to do
+    # a second update changes nothing
     again = learn(node)
     assert (again["changed"], again["joined"]) == (False, [])
 

@@ -1,4 +1,4 @@
-"""name_resolution: one address for each name, ours first, nothing else lost."""
+"""name_resolution: each name has one address, ours comes first, and no other entry is lost."""
 
 from __future__ import annotations
 
@@ -49,15 +49,17 @@ def test_the_127_0_1_1_line_is_removed_but_recorded() -> None:
     ],
 )
 def test_undo_removes_our_block_and_keeps_other_lines(original: str) -> None:
-    stands = hosts_file.build_hosts_file(original, HOSTS)
-    assert hosts_file.remove_hosts_block(stands, original) == original
+    current = hosts_file.build_hosts_file(original, HOSTS)
+    assert hosts_file.remove_hosts_block(current, original) == original
     mine = "10.3.3.3 nfs  # mine\n"
-    assert hosts_file.remove_hosts_block(stands + mine, original) == original + mine
+    assert hosts_file.remove_hosts_block(current + mine, original) == original + mine
 
 
 def test_a_line_that_an_admin_removed_stays_removed() -> None:
-    stands = hosts_file.build_hosts_file(DEBIAN, HOSTS).replace("::1 localhost ip6-localhost\n", "")
-    assert hosts_file.remove_hosts_block(stands, DEBIAN) == DEBIAN.replace(
+    current = hosts_file.build_hosts_file(DEBIAN, HOSTS).replace(
+        "::1 localhost ip6-localhost\n", ""
+    )
+    assert hosts_file.remove_hosts_block(current, DEBIAN) == DEBIAN.replace(
         "::1 localhost ip6-localhost\n", ""
     )
 
@@ -141,12 +143,12 @@ def test_own_names_join_the_own_line_full_name_first(own: list[str], names: list
         ("", ["dns", "files"]),
     ],
 )
-def test_nsswitch(content: str, sources: list[str]) -> None:
+def test_the_sources_of_nsswitch_are_read(content: str, sources: list[str]) -> None:
     assert parse_nsswitch_sources(content) == sources
 
 
 def test_a_shortened_line_is_found_by_address_and_names() -> None:
-    """Mutants: a line of another address, the same line, or one that is nothing but an address is not what is left."""
+    """Cover mutants: a line of another address, the same line, or only an address does not match."""
     line = "10.9.9.9 node2 storage nfs"
     left = ["10.9.9.9 storage nfs", "10.9.9.9 nfs", "10.9.9.9 storage # mine"]
     assert [one for one in left if hosts_file.is_reduced_line(line, one)] == left
@@ -155,13 +157,13 @@ def test_a_shortened_line_is_found_by_address_and_names() -> None:
 
 
 def test_a_line_returns_to_the_nearest_place() -> None:
-    """Mutants: somebody has put the same rest at the file's head since; ours was at its end."""
+    """Cover mutants: a user added the same remainder at the top of the file, while ours was at the end."""
     original = "10.1.1.1 a\n10.2.2.2 b\n10.9.9.9 node2 nfs\n"
-    stands = hosts_file.build_hosts_file(original, HOSTS)
-    assert stands.endswith("10.9.9.9 nfs\n")
-    mine = "10.9.9.9 nfs\n" + stands
+    current = hosts_file.build_hosts_file(original, HOSTS)
+    assert current.endswith("10.9.9.9 nfs\n")
+    mine = "10.9.9.9 nfs\n" + current
     assert hosts_file.remove_hosts_block(mine, original) == "10.9.9.9 nfs\n" + original
-    # what stood there before us twice is nobody's rest
+    # a line that was there twice before is not a remainder
     twice = "10.9.9.9 nfs\n10.9.9.9 node2 nfs\n"
     assert hosts_file.remove_hosts_block(hosts_file.build_hosts_file(twice, HOSTS), twice) == twice
 
@@ -183,7 +185,7 @@ def test_another_first_source_is_refused(content: str) -> None:
         ("", None),
     ],
 )
-def test_cloud_init(content: str, value: str | None) -> None:
+def test_the_setting_of_cloud_init_is_read(content: str, value: str | None) -> None:
     assert hosts_file.parse_manage_etc_hosts(content) == value
 
 
@@ -242,7 +244,7 @@ def test_a_name_with_another_address_is_an_error(
 def test_a_further_address_behind_the_right_one_is_no_error(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mutant: a name server may know one more; glibc hands out the first."""
+    """Cover a mutant: a name server may have further addresses, but glibc returns the first."""
     answers = {"node1": ["10.0.0.11", "192.0.2.1"], "node2": ["10.0.0.12", "192.0.2.2"]}
     monkeypatch.setattr(fullmesh_name_resolution, "resolve_name", lambda name: answers[name])
     assert fullmesh_name_resolution.configure_hosts_file(PARAMS, check=False)["names"] == answers
@@ -271,7 +273,7 @@ def test_the_last_cloud_init_file_wins(node: Path) -> None:
         ([*HOSTS, {"address": "10.0.0.13", "names": ["no_name"]}], [], ["NR-106"]),
     ],
 )
-def test_names_that_cannot_work(
+def test_names_that_cannot_work_are_refused(
     hosts: list[dict[str, Any]], own: list[str], codes: list[str]
 ) -> None:
     assert [
@@ -279,7 +281,7 @@ def test_names_that_cannot_work(
     ] == codes
 
 
-# as somebody's editor left it
+# an unusual editor's output
 ODD = "127.0.0.1\tlocalhost\n127.0.1.1\tnode1.example.org node1\n# no newline at the end"
 
 
@@ -288,7 +290,7 @@ ODD = "127.0.0.1\tlocalhost\n127.0.1.1\tnode1.example.org node1\n# no newline at
 
 @pytest.fixture
 def point(node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A node with an undo point and a record, made by the module that makes them."""
+    """Make a node with an undo point and a record, with the module that makes them."""
     store = str(tmp_path / "undo")
     (node / "hosts").write_text(ODD)
     monkeypatch.setattr(fullmesh_name_resolution.written, "STORE", store)
@@ -300,7 +302,7 @@ def point(node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return node / "hosts"
 
 
-def test_undo_gives_the_file_back_byte_for_byte(point: Path) -> None:
+def test_undo_restores_the_file_byte_for_byte(point: Path) -> None:
     assert fullmesh_name_resolution.restore_hosts_file(check=True)["changed"]
     assert fullmesh_name_resolution.hosts_file.BEGIN in point.read_text()
     assert fullmesh_name_resolution.restore_hosts_file(check=False)["changed"]
@@ -316,12 +318,12 @@ def test_undo_keeps_the_lines_that_others_added(point: Path) -> None:
 
 
 def test_a_foreign_file_is_unchanged(point: Path) -> None:
-    """cloud-init wrote it anew."""
+    """cloud-init rewrote it."""
     point.write_text("127.0.0.1 localhost\n")
     assert not fullmesh_name_resolution.restore_hosts_file(check=False)["changed"]
 
 
 def test_without_an_undo_point_nothing_is_removed(node: Path) -> None:
-    stands = hosts_file.build_hosts_file(DEBIAN, HOSTS)
-    (node / "hosts").write_text(stands)
+    current = hosts_file.build_hosts_file(DEBIAN, HOSTS)
+    (node / "hosts").write_text(current)
     assert not fullmesh_name_resolution.restore_hosts_file(check=False)["changed"]

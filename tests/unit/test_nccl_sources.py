@@ -1,4 +1,4 @@
-"""NVIDIA's repository beside ours: who names it on a node, and what of the node's settings hides NCCL."""
+"""NVIDIA's repository next to ours: which files name it, and which settings of a node hide NCCL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fullmesh.roles import nccl as roles_nccl
 DATA = Path(__file__).parent / "data/sources"
 UBUNTU = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64"
 RHEL = "https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64"
-LIST = (DATA / "cuda-ubuntu2404-x86_64.list").read_text()  # of the package cuda-keyring
+LIST = (DATA / "cuda-ubuntu2404-x86_64.list").read_text()  # from the package cuda-keyring
 REPO = (DATA / "cuda-rhel9.repo").read_text()
 THEIR_LIST = "etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list"
 THEIR_REPO = "etc/yum.repos.d/cuda-rhel9.repo"
@@ -34,7 +34,7 @@ DEB = ["libnccl2", "libnccl-dev"]
 
 
 def put(root: Path, files: dict[str, str]) -> str:
-    """Give a node these files."""
+    """Write these files on a node."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,17 +42,17 @@ def put(root: Path, files: dict[str, str]) -> str:
     return str(root)
 
 
-def named(root: str, url: str) -> list[tuple[str, bool]]:
-    """Who names it, and whether that counts; the machine of all of them is the one that the files are for."""
+def list_sources(root: str, url: str) -> list[tuple[str, bool]]:
+    """List the files that name it, and whether each counts. The machine is the one that the files are for."""
     found = sources.find_package_sources(url, root, "x86_64")
     return [(str(Path(one["path"]).relative_to(root)), one["enabled"]) for one in found]
 
 
 def test_nvidias_own_files_are_found(tmp_path: Path) -> None:
     root = put(tmp_path, {THEIR_LIST: LIST, THEIR_REPO: REPO})
-    assert named(root, UBUNTU) == [(THEIR_LIST, True)]
-    assert named(root, RHEL) == [(THEIR_REPO, True)]
-    assert named(root, RHEL.replace("rhel9", "rhel10")) == []
+    assert list_sources(root, UBUNTU) == [(THEIR_LIST, True)]
+    assert list_sources(root, RHEL) == [(THEIR_REPO, True)]
+    assert list_sources(root, RHEL.replace("rhel9", "rhel10")) == []
     assert sources.find_package_sources(RHEL, root)[0]["section"] == "cuda-rhel9-x86_64"
 
 
@@ -70,9 +70,9 @@ def test_nvidias_own_files_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["etc/apt/sources.list", "etc/apt/sources.list.d/some_thing.else.list"]
 )
-def test_one_line_in_any_file_and_spelling(tmp_path: Path, name: str, line: str) -> None:
+def test_a_line_is_found_in_any_file_and_spelling(tmp_path: Path, name: str, line: str) -> None:
     root = put(tmp_path, {name: f"deb http://archive.ubuntu.com/ubuntu noble main\n{line}\n"})
-    assert named(root, UBUNTU) == [(name, True)]
+    assert list_sources(root, UBUNTU) == [(name, True)]
     assert sources.find_package_sources(UBUNTU, root, "x86_64")[0]["usable"] == ""
 
 
@@ -84,23 +84,23 @@ def test_one_line_in_any_file_and_spelling(tmp_path: Path, name: str, line: str)
         (
             f"deb {UBUNTU} noble main",
             [],
-        ),  # no flat repository: another place below the same address
+        ),  # not the flat repository, but another path at the same address
         (f"deb {UBUNTU}/extra /", []),
         (f"see {UBUNTU} /", []),
         ("deb", []),
         ("deb http://[fd00::1/cuda /", []),
     ],
 )
-def test_a_line_that_does_not_count(
+def test_lines_of_other_repositories_do_not_count(
     tmp_path: Path, line: str, found: list[tuple[str, bool]]
 ) -> None:
-    assert named(put(tmp_path, {THEIR_LIST: line}), UBUNTU) == found
+    assert list_sources(put(tmp_path, {THEIR_LIST: line}), UBUNTU) == found
 
 
-def test_files_that_apt_passes_over_are_passed_over(tmp_path: Path) -> None:
+def test_files_that_apt_ignores_are_ignored(tmp_path: Path) -> None:
     names = ("cuda.list.save", "cuda.list.distUpgrade", "cuda (1).list", "cuda.txt")
     root = put(tmp_path, {f"etc/apt/sources.list.d/{name}": LIST for name in names})
-    assert named(root, UBUNTU) == []
+    assert list_sources(root, UBUNTU) == []
 
 
 DEB822 = f"""\
@@ -127,11 +127,11 @@ Signed-By:
         ("".join(f"# {line}\n" for line in DEB822.splitlines()).replace("# \n", "\n"), False),
     ],
 )
-def test_deb822(tmp_path: Path, text: str, enabled: bool) -> None:
+def test_deb822_sources_are_read(tmp_path: Path, text: str, enabled: bool) -> None:
     name = "etc/apt/sources.list.d/cuda.sources"
     root = put(tmp_path, {name: text})
-    assert named(root, UBUNTU) == [(name, enabled)]
-    assert named(root, "http://mirror.example/other/") == [(name, enabled)]
+    assert list_sources(root, UBUNTU) == [(name, enabled)]
+    assert list_sources(root, "http://mirror.example/other/") == [(name, enabled)]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_deb822(tmp_path: Path, text: str, enabled: bool) -> None:
 def test_a_source_without_packages_for_this_machine_is_named(
     tmp_path: Path, line: str, why: str
 ) -> None:
-    """It is used all the same: ours beside it would stop apt."""
+    """It is used anyway, because apt would fail with ours next to it."""
     root = put(tmp_path, {THEIR_LIST: line})
     asked = {"manager": "apt", "names": DEB, "url": UBUNTU, "source": f"{root}/{OUR_LIST}"}
     around = nccl.inspect_repository(asked, VERSION, root)
@@ -163,13 +163,13 @@ def test_a_source_without_packages_for_this_machine_is_named(
         REPO.replace("=", " = ") + "no option at all\n",
     ],
 )
-def test_dnf_spellings(tmp_path: Path, text: str) -> None:
+def test_each_dnf_spelling_is_read(tmp_path: Path, text: str) -> None:
     files = {
-        "etc/yum.repos.d/whatever.repo": text,
+        "etc/yum.repos.d/any-name.repo": text,
         "etc/os-release": 'NAME="Rocky Linux"\nVERSION_ID="9.6"\n',
         "etc/dnf/vars/scheme": "http\n",
     }
-    assert named(put(tmp_path, files), RHEL) == [("etc/yum.repos.d/whatever.repo", True)]
+    assert list_sources(put(tmp_path, files), RHEL) == [("etc/yum.repos.d/any-name.repo", True)]
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ def test_dnf_spellings(tmp_path: Path, text: str) -> None:
         "".join(f"#{line}\n" for line in REPO.splitlines()),
     ],
 )
-def test_dnf_switched_off(tmp_path: Path, text: str) -> None:
-    assert named(put(tmp_path, {THEIR_REPO: text}), RHEL) == [(THEIR_REPO, False)]
+def test_a_disabled_dnf_repository_does_not_count(tmp_path: Path, text: str) -> None:
+    assert list_sources(put(tmp_path, {THEIR_REPO: text}), RHEL) == [(THEIR_REPO, False)]
 
 
 def test_a_repository_in_dnf_conf_counts(tmp_path: Path) -> None:
     root = put(tmp_path, {"etc/dnf/dnf.conf": "[main]\ngpgcheck=1\n" + REPO})
-    assert named(root, RHEL) == [("etc/dnf/dnf.conf", True)]
+    assert list_sources(root, RHEL) == [("etc/dnf/dnf.conf", True)]
 
 
 @given(st.text(max_size=300), st.sampled_from(["parse_apt_lines", "parse_apt_stanzas"]))
@@ -199,7 +199,8 @@ def test_no_source_of_dnfs_crashes_it(text: str) -> None:
     assert list(sources.parse_dnf_sections(text, "/x", [{"basearch": "x86_64"}])) is not None
 
 
-# What the role makes of it
+# --- the role's decision
+# ----------------------------------------------------------------------------
 
 
 def around(root: str, manager: str = "apt") -> dict[str, Any]:
@@ -257,7 +258,7 @@ def test_a_disabled_source_is_noted_and_unchanged(tmp_path: Path) -> None:
 def test_excludes_of_dnf_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, hidden: str, where: str
 ) -> None:
-    """What dnf 4.14 hid and did not hide with these in the lab."""
+    """The cases are results of dnf 4.14 in the lab."""
     monkeypatch.setattr(sources.os, "uname", lambda: type("U", (), {"machine": "x86_64"}))
     files = {THEIR_REPO: REPO, "etc/dnf/dnf.conf": "[main]\nbest=True\n"}
     files[THEIR_REPO if where == "their section" else "etc/dnf/dnf.conf"] += line + "\n"
@@ -299,7 +300,8 @@ PIN = "Package: {}\nPin: version 2.30.*\nPin-Priority: 1001\n"
         ("Explanation: x\n\n" + PIN.format("libnccl-dev foo"), "libnccl-dev"),
         (PIN.format("/^libnccl[0-9]/"), "libnccl2"),
         ("# off\n\n#" + PIN.format("libnccl2").replace("\n", "\n#"), ""),
-        # NVIDIA's own cuda-repository-pin-600: of a whole repository, and no obstacle to a version that is asked for
+        # NVIDIA's own cuda-repository-pin-600 covers a whole repository and does not block an
+        # explicit version
         ("Package: *\nPin: release l=NVIDIA CUDA\nPin-Priority: 600\n", ""),
         (PIN.format("/(/ foo"), ""),
     ],
@@ -339,25 +341,26 @@ def test_a_package_manager_refusal_names_the_obstacle(failed: dict[str, Any], sa
     assert "Settings of this node" not in bare
 
 
-# Theirs came after ours
+# --- NVIDIA's repository was added after ours
+# -------------------------------------------------------
 
 
 def test_ours_is_removed_if_theirs_came_later(tmp_path: Path) -> None:
     root = put(tmp_path, {OUR_LIST: OURS})
-    ours = f"{root}/{OUR_LIST}"
-    assert not package_source.plan_source_removal(ours, root)["changed"]
+    own_file = f"{root}/{OUR_LIST}"
+    assert not package_source.plan_source_removal(own_file, root)["changed"]
     put(tmp_path, {"etc/apt/sources.list.d/off.list": "# " + LIST})
-    assert not package_source.plan_source_removal(ours, root)["changed"]
+    assert not package_source.plan_source_removal(own_file, root)["changed"]
     put(tmp_path, {THEIR_LIST: LIST})
-    plan = package_source.plan_source_removal(ours, root)
+    plan = package_source.plan_source_removal(own_file, root)
     assert (plan["changed"], plan["beside"]) == (True, [f"{root}/{THEIR_LIST}"])
     assert plan["diff"]["before"] == OURS
-    Path(ours).unlink()
-    assert not package_source.plan_source_removal(ours, root)["changed"]
+    Path(own_file).unlink()
+    assert not package_source.plan_source_removal(own_file, root)["changed"]
 
 
 def test_two_of_our_sources_do_not_replace_each_other(tmp_path: Path) -> None:
-    """Sources without an address that could be compared are beside nothing."""
+    """A source without a comparable address does not replace another."""
     other = "deb http://archive.ubuntu.com/ubuntu noble main\n"
     root = put(tmp_path, {OUR_LIST: OURS.replace("Suites: /", "Suites: noble"), THEIR_LIST: other})
     assert not package_source.plan_source_removal(f"{root}/{OUR_LIST}", root)["changed"]

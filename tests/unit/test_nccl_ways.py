@@ -1,4 +1,4 @@
-"""Which way NCCL took, and why not the better one: told by what NCCL, the node and its files say."""
+"""The network that NCCL used, and why not a better one, from NCCL's output, the node and its files."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from verify_changes import (
     IB,
     ROCE_GIDS,
     TCP,
+    get_step_report,
     infiniband,
     pin_gid,
-    told,
     with_gpus,
 )
 
@@ -52,7 +52,7 @@ def seen(tmp_path: Path) -> ClusterObservations:
 
 
 def found(seen: ClusterObservations) -> list[Finding]:
-    """What is said of these nodes, read again by their types, with what follows beneath."""
+    """Return the findings about these nodes, read again by their types, with their consequences."""
     again = records.read_again(seen)
     return add_root_causes(again, verification.judge_all_checks(again)[1])
 
@@ -93,7 +93,7 @@ def setting(name: str, value: str, source: str = "/etc/nccl.conf") -> dict[str, 
         ({"said": TCP[1:]}, "NCCL does not say why", "NCCL_DEBUG=INFO"),
     ],
 )
-def test_why_nccl_talks_tcp(
+def test_the_reason_for_tcp_is_named(
     seen: ClusterObservations, more: dict[str, Any], cause: str, fix: str
 ) -> None:
     more = {"verbs": 1, "shut": [], "settings": {}, **more}
@@ -108,7 +108,7 @@ def test_why_nccl_talks_tcp(
 
 def test_each_cause_is_a_finding(seen: ClusterObservations) -> None:
     infiniband(TCP, 1.9)(seen)
-    told(seen, "nccl")["verbs"] = 0
+    get_step_report(seen, "nccl")["verbs"] = 0
     one, other = found(seen)
     assert (one.code, one.node, other.code, other.node) == ("VC-720", EL1, "VC-720", UBUNTU1)
     assert [follower.code for follower in one.follows] == ["VC-714"]
@@ -129,7 +129,7 @@ def test_a_port_that_is_down_is_ignored(seen: ClusterObservations) -> None:
 
 
 def efa(**change: Any) -> EfaSurvey:
-    """An EFA as module_utils/fullmesh/facts/efa.py describes it, whole unless it is changed."""
+    """Return an EFA in the form of module_utils/fullmesh/facts/efa.py, without faults unless changed."""
     plain = {
         "vendor": "Amazon EC2",
         "instance": "p5.48xlarge",
@@ -146,7 +146,7 @@ def efa(**change: Any) -> EfaSurvey:
 def test_the_plugin_of_efa_is_missing(seen: ClusterObservations) -> None:
     for name in (EL1, UBUNTU1):
         survey(seen, name)["efa"] = efa(plugin={"path": "", "elsewhere": ""})
-        told(seen, "nccl", name)["said"] = TCP
+        get_step_report(seen, "nccl", name)["said"] = TCP
     one = only(seen)
     assert (one.code, one.node) == ("VC-720", EL1)
     assert "although EFA of el1 is up: it has EFA, but NCCL finds no libnccl-net.so" in one.cause
@@ -157,7 +157,7 @@ def test_the_plugin_of_efa_is_missing(seen: ClusterObservations) -> None:
     ("hca", "taken"),
     [
         ("mlx5_0", True),
-        ("mlx5", True),  # a name begins with it
+        ("mlx5", True),  # a prefix of a name
         ("=mlx5", False),
         ("=mlx5_0", True),
         ("=mlx5_0:1,mlx5_3:1", True),
@@ -170,8 +170,8 @@ def test_the_plugin_of_efa_is_missing(seen: ClusterObservations) -> None:
         ("roce", False),
     ],
 )
-def test_which_ports_nccl_ib_hca_names(hca: str, taken: bool) -> None:
-    """NCCL's documentation, NCCL_IB_HCA."""
+def test_nccl_ib_hca_selects_these_ports(hca: str, taken: bool) -> None:
+    """The cases follow NCCL's documentation of NCCL_IB_HCA."""
     plain = {
         "device": "mlx5_0",
         "port": 1,
@@ -185,7 +185,7 @@ def test_which_ports_nccl_ib_hca_names(hca: str, taken: bool) -> None:
     assert nccl_ways.is_port_selected(hca, contract.convert_value(RdmaPort, plain)) is taken
 
 
-def test_nodes_that_take_different_networks_and_hang(seen: ClusterObservations) -> None:
+def test_nodes_with_different_networks_hang_and_are_reported(seen: ClusterObservations) -> None:
     verify_changes.two_networks(seen)
     one = only(seen)
     assert (one.code, one.severity, one.node, one.peer) == ("VC-721", "error", UBUNTU1, EL1)
@@ -197,18 +197,20 @@ def test_nodes_that_take_different_networks_and_hang(seen: ClusterObservations) 
     )
 
 
-def test_different_networks_of_nodes_with_and_without_rdma(seen: ClusterObservations) -> None:
+def test_a_node_without_rdma_explains_the_different_networks(seen: ClusterObservations) -> None:
     infiniband(IB)(seen)
     survey(seen, EL1)["rdma"] = []
-    told(seen, "nccl", EL1)["said"] = TCP
+    get_step_report(seen, "nccl", EL1)["said"] = TCP
     one = only(seen)
     assert (one.code, one.severity, one.node) == ("VC-721", "warning", EL1)
     assert "(no RDMA port of it is up)" in one.cause
 
 
-def test_different_plugins(seen: ClusterObservations) -> None:
+def test_different_plugins_are_reported(seen: ClusterObservations) -> None:
     for name, network in ((EL1, "AWS Libfabric"), (UBUNTU1, "Libfabric")):
-        told(seen, "nccl", name)["said"] = [f"n:1:9 [0] NCCL INFO Using network {network}"]
+        get_step_report(seen, "nccl", name)["said"] = [
+            f"n:1:9 [0] NCCL INFO Using network {network}"
+        ]
     one = only(seen)
     assert one.code == "VC-721"
     assert "its plugin differs" in one.cause
@@ -219,15 +221,15 @@ def no_gpudirect(seen: ClusterObservations, said: list[str], **more: Any) -> Non
     survey(seen, UBUNTU1)["gpus"]["direct"] = "dma_buf"
 
 
-def test_why_nccl_does_not_use_gpudirect(seen: ClusterObservations) -> None:
+def test_the_reason_for_missing_gpudirect_is_named(seen: ClusterObservations) -> None:
     no_gpudirect(seen, HOSTS_MEMORY)
     one = only(seen)
     assert (one.code, one.node, one.seen) == ("VC-723", UBUNTU1, "via NET/IB/0")
     assert one.expected == "via NET/IB/0/GDRDMA"
     assert "too far from the GPUs" in one.cause
-    told(seen, "nccl")["said"] = [OFF, *HOSTS_MEMORY]
+    get_step_report(seen, "nccl")["said"] = [OFF, *HOSTS_MEMORY]
     assert "GPU Direct RDMA Disabled for mlx5_0" in only(seen).cause
-    told(seen, "nccl").update(setting("NCCL_NET_GDR_LEVEL", "LOC"))
+    get_step_report(seen, "nccl").update(setting("NCCL_NET_GDR_LEVEL", "LOC"))
     assert "NCCL_NET_GDR_LEVEL=LOC (/etc/nccl.conf)" in only(seen).cause
 
 
@@ -244,7 +246,7 @@ def test_impossible_gpudirect_is_another_finding_or_none(seen: ClusterObservatio
 
 
 def topology(*rows: str) -> str:
-    """``nvidia-smi topo -m`` of so many GPUs."""
+    """Return ``nvidia-smi topo -m`` of a number of GPUs."""
     names = "\t".join(f"GPU{at}" for at in range(len(rows)))
     return "\n".join([f"\t{names}\tCPU Affinity", *(f"GPU{a}\t{r}" for a, r in enumerate(rows))])
 
@@ -253,7 +255,7 @@ def topology(*rows: str) -> str:
     ("rows", "linked"),
     [
         ((" X \tNV18", "NV18\t X "), True),
-        # two bridged pairs: a ring over all four goes through the processor
+        # two bridged pairs: a ring over all four crosses the CPU
         (
             (
                 " X \tNV4\tSYS\tSYS",
@@ -286,14 +288,14 @@ def test_the_survey_lists_nvlink_speeds(tmp_path: Path) -> None:
     assert "linked" not in gpus_of(replace(H100, nvlink=""), tmp_path / "without")
 
 
-def alone(
+def run_alone(
     seen: ClusterObservations, rate: float, size: int = gpu.LARGE_NVLINK
 ) -> ClusterObservations:
-    """The second node by itself, with what all_reduce reached there, in GB/s."""
+    """Let the second node report the rate of all_reduce on itself, in GB/s."""
     survey(seen, UBUNTU1)["gpus"].update(linked=True)
     for card in survey(seen, UBUNTU1)["gpus"]["cards"]:
         card["link_gb_s"] = 478.1
-    told(seen, "nccl_sizes")["sizes"][-1].update(bytes=size, bus_gbit_s=rate * 8)
+    get_step_report(seen, "nccl_sizes")["sizes"][-1].update(bytes=size, bus_gbit_s=rate * 8)
     plan = {**seen.plan, "nodes": {UBUNTU1: seen.plan["nodes"][UBUNTU1]}}
     return replace(seen, plan=contract.convert_value(type(seen.plan), json.loads(json.dumps(plan))))
 
@@ -303,13 +305,13 @@ def alone(
     [
         (20.0, gpu.LARGE_NVLINK, ["VC-722"]),
         (120.0, gpu.LARGE_NVLINK, []),
-        (20.0, gpu.LARGE, []),  # too small to say anything of NVLink
+        (20.0, gpu.LARGE, []),  # too small for a conclusion about NVLink
     ],
 )
-def test_one_node_is_held_against_its_nvlinks(
+def test_one_nodes_rate_is_compared_with_its_nvlinks(
     seen: ClusterObservations, rate: float, size: int, said: list[str]
 ) -> None:
-    one_node = alone(seen, rate, size)
+    one_node = run_alone(seen, rate, size)
     assert [one.code for one in gpu.check_gpu_jobs(one_node)] == said
     survey(seen, UBUNTU1)["gpus"]["linked"] = False  # bridges of pairs
     assert gpu.check_gpu_jobs(one_node) == []
@@ -323,7 +325,8 @@ def test_a_missing_nvlink_is_not_also_reported_as_slow(seen: ClusterObservations
     assert [follower.code for follower in one.follows] == ["VC-716"]
 
 
-# --- what a rank says of it -------------------------------------------------------------------------
+# --- the rank's report
+# --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -344,7 +347,7 @@ def test_settings_of_others_are_named_with_their_file(
     (tmp_path / "env").write_text("NCCL_IB_HCA='=mlx5_0:1'\nWORLD_SIZE=2\nNCCL_NET=IB\n")
     (tmp_path / "nccl.conf").write_text("# ours\nNCCL_IB_DISABLE=1\nNCCL_NET=Socket\n")
     monkeypatch.setenv("NCCL_IB_HCA", "=mlx5_0:1")
-    monkeypatch.setenv("NCCL_NET", "Socket")  # what was exported wins over the file
+    monkeypatch.setenv("NCCL_NET", "Socket")  # an exported value overrides the file
     assert ladder_gpu.find_network_choices(rank) == {
         "NCCL_IB_DISABLE": {"value": "1", "source": str(tmp_path / "nccl.conf")},
         "NCCL_IB_HCA": {"value": "=mlx5_0:1", "source": str(tmp_path / "env")},
@@ -352,10 +355,10 @@ def test_settings_of_others_are_named_with_their_file(
     }
 
 
-def test_of_nccls_files_the_first_line_of_a_name_holds(
+def test_the_first_line_of_a_name_in_nccls_files_counts(
     rank: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """param.cc calls setenv() without overwriting, the file of NCCL_CONF_FILE first."""
+    """param.cc calls setenv() without overwriting, and reads the file of NCCL_CONF_FILE first."""
     (tmp_path / "nccl.conf").write_text("NCCL_NET=Socket\nNCCL_NET=IB\nNCCL_IB_DISABLE=1\n")
     (tmp_path / "own.conf").write_text("NCCL_IB_DISABLE=0\n")
     monkeypatch.setenv("NCCL_CONF_FILE", str(tmp_path / "own.conf"))
@@ -381,7 +384,7 @@ def test_the_network_is_named_while_nccl_still_connects(rank: Rank, tmp_path: Pa
     with ladder_gpu.report_network_early(rank):
         (tmp_path / "words").write_text(TCP[0] + "\n")
         time.sleep(3 * ladder_gpu.LISTENING)
-        assert events(rank) == []  # it has not decided
+        assert events(rank) == []  # NCCL has not decided yet
         (tmp_path / "words").write_text("\n".join(TCP) + "\n")
         until = time.monotonic() + 10
         while not events(rank) and time.monotonic() < until:
@@ -408,7 +411,7 @@ def test_the_network_is_named_while_nccl_still_connects(rank: Rank, tmp_path: Pa
         ("0x3", 3),
         ("010", 8),
         ("3 # RoCE v2", 3),
-        # a file whose reader takes no quotes off, and words: strtoll makes 0 of them
+        # a file whose reader keeps quotes, and words: strtoll returns 0 for them
         ('""', 0),
         ('"3"', 0),
         ("auto", 0),
@@ -419,8 +422,8 @@ def test_a_pin_is_read_as_nccl_reads_it(value: str, index: int | None) -> None:
     assert vc148_gid_index.parse_gid_index(value) == index
 
 
-def pins_of(seen: ClusterObservations) -> list[Finding]:
-    """What is said of pins, of a survey that is read again by its type."""
+def find_pins(seen: ClusterObservations) -> list[Finding]:
+    """Return the findings about pins, from a survey that is read again by its type."""
     return list(vc148_gid_index.find_bad_gid_pins(records.read_again(seen)))
 
 
@@ -441,7 +444,7 @@ def test_a_pin_to_an_unsuitable_entry_is_named(
     seen: ClusterObservations, value: str, wrong: str
 ) -> None:
     pin_gid(value, *ROCE_GIDS)(seen)
-    found = pins_of(seen)
+    found = find_pins(seen)
     assert len(found) == bool(wrong)
     for one in found:
         assert one.code == "VC-148"
@@ -460,15 +463,15 @@ def test_each_half_of_a_port_that_nccl_may_use_is_checked(
     twin["gids"] = [gid for gid in twin["gids"] if gid["index"] < 2]
     infiniband = {**twin, "device": "mlx5_0", "layer": "InfiniBand"}
     found["rdma"] += [twin, infiniband, {**twin, "device": "roceP2p1s0f0", "state": "DOWN"}]
-    (one,) = pins_of(seen)
+    (one,) = find_pins(seen)
     assert "entry 3 of roceP2p1s0f1:1, which is empty" in one.cause
     held = found["environment"]["values"]
     held["NCCL_IB_HCA"] = {"value": "=rocep1s0f1:1", "source": "/etc/fullmesh/env"}
-    assert pins_of(seen) == []
+    assert find_pins(seen) == []
 
 
-@pytest.mark.parametrize("where", ["values", "unit", "job", "ours"])
-def test_a_pin_is_found_wherever_a_job_gets_it(seen: ClusterObservations, where: str) -> None:
+@pytest.mark.parametrize("where", ["values", "unit", "job", "inventory"])
+def test_a_pin_is_found_in_each_source_of_a_job(seen: ClusterObservations, where: str) -> None:
     pin_gid("7", *ROCE_GIDS, source="/etc/fullmesh/env")(seen)
     found = survey(seen, UBUNTU1)
     row = found["environment"]["values"]["NCCL_IB_GID_INDEX"]
@@ -483,12 +486,12 @@ def test_a_pin_is_found_wherever_a_job_gets_it(seen: ClusterObservations, where:
     if where == "job":
         environment = {"RANK": "0", "NCCL_IB_GID_INDEX": "7"}
         found["jobs"] = [{"pid": 77, "command": "train", "age": 1.0, "environment": environment}]
-    (one,) = pins_of(seen)
+    (one,) = find_pins(seen)
     place = {
         "values": "from /etc/nccl.conf",
         "unit": "from the unit fullmesh-job@",
         "job": "from the environment of process 77",
-        "ours": "from cluster_env_extra in the inventory, then ",
+        "inventory": "from cluster_env_extra in the inventory, then ",
     }[where]
     assert place in one.fix
 
@@ -497,4 +500,4 @@ def test_a_request_for_roce_v1_is_honoured(seen: ClusterObservations) -> None:
     pin_gid("2", *ROCE_GIDS)(seen)
     row = {"value": "1", "source": "/etc/environment"}
     survey(seen, UBUNTU1)["environment"]["values"]["NCCL_IB_ROCE_VERSION_NUM"] = row
-    assert pins_of(seen) == []
+    assert find_pins(seen) == []

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from ansible.module_utils.fullmesh.probe import processors
-from records import EL1, climbed
+from records import EL1, make_finished_ranks
 
 from fullmesh import contract
 from fullmesh.filters.observe.verify_cluster import PARTS
@@ -32,7 +32,9 @@ def eight() -> ClusterObservations:
         for number, name in enumerate(NODES)
     }
     plan = derive_plan(hosts)
-    nodes: dict[str, Any] = {name: {"gloo": climbed(EL1, [n])} for n, name in enumerate(NODES)}
+    nodes: dict[str, Any] = {
+        name: {"gloo": make_finished_ranks(EL1, [n])} for n, name in enumerate(NODES)
+    }
     seen = ClusterObservations(plan=plan, nodes=nodes, inventory="inv")
     for number, name in enumerate(NODES):
         for event in seen.nodes[name]["gloo"]["ranks"][str(number)]["events"]:

@@ -128,7 +128,7 @@ def test_a_direction_that_waits_for_the_other_is_not_blamed() -> None:
 
 def world(slow: set[Way], **card: Any) -> records.World:
     """Three nodes, all ways measured; *card*: of the cluster card of ubuntu1."""
-    made = copy.deepcopy(records.world("healthy"))
+    made = copy.deepcopy(records.load_world("healthy"))
     third(made)
     nodes = made["nodes"]
     for here in nodes:
@@ -147,7 +147,7 @@ def world(slow: set[Way], **card: Any) -> records.World:
 
 def findings(slow: set[Way], **card: Any) -> list[Finding]:
     made = world(slow, **card)
-    look = judge.build_evidence(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    look = judge.build_evidence(made["plan"], records.convert_answers(made["nodes"]), records.ABOUT)
     return list(rule_slow_rates(look))
 
 
@@ -195,16 +195,16 @@ def test_a_slow_node_that_loses_packets_is_one_finding() -> None:
     made = world(OUT)
     for record in made["nodes"]["el1"]["links"]["links"]:
         record.update(lost=4, segments=60)
-    look = judge.build_evidence(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    look = judge.build_evidence(made["plan"], records.convert_answers(made["nodes"]), records.ABOUT)
     assert list(rule_packet_loss(look)) == []
     for rate in made["nodes"]["ubuntu1"]["links"]["bandwidth"]:
         rate["mbit_s"] = FAST
-    look = judge.build_evidence(made["plan"], records.answers(made["nodes"]), records.ABOUT)
+    look = judge.build_evidence(made["plan"], records.convert_answers(made["nodes"]), records.ABOUT)
     assert [one.code for one in rule_packet_loss(look)] == ["DG-138"]
 
 
 def test_a_node_measures_with_its_partner_on_a_reached_listener() -> None:
-    made = records.world("healthy")
+    made = records.load_world("healthy")
     plan, said, pairs = made["plan"], made["nodes"], [("el1", "ubuntu1")]
     opened = {name: one["node"]["ports"] for name, one in said.items()}
     assert diagnose.diagnose_rounds(plan, opened) == [pairs]
@@ -227,7 +227,7 @@ def test_a_node_measures_with_its_partner_on_a_reached_listener() -> None:
 
 
 def test_rdma_rates_are_measured_for_pairs_that_passed() -> None:
-    made = records.world("healthy")
+    made = records.load_world("healthy")
     failed = make_try("el1", 2, own={"step": "rtr", "count": 0})
     tried(("el1", failed))(made)
     made["nodes"]["ubuntu1"]["links"]["rdma"]["pairs"][0]["gid"] = 7  # a node that lies

@@ -565,9 +565,9 @@ UNTRIED = tried((UB, make_try(UB, 1, own={"step": "not_tried", "count": 0}, peer
 
 
 def test_a_diagnosis_names_pairs_that_were_not_tried() -> None:
-    world = records.world("healthy")
+    world = records.load_world("healthy")
     UNTRIED(world)
-    said = records.diagnosed(world)
+    said = records.diagnose_answers(world)
     rows = [one for one in said["not_looked_at"] if one["what"] == "RDMA transfers"]
     assert [one["node"] for one in rows] == [UB]
     assert "1 pair not tried (ubuntu1 (rxe1) -> el1 (rxe1)): no time was left" in rows[0]["why"]
@@ -575,10 +575,10 @@ def test_a_diagnosis_names_pairs_that_were_not_tried() -> None:
 
 
 def test_a_verification_notes_pairs_that_were_not_tried() -> None:
-    seen = records.cluster()
+    seen = records.build_cluster()
     world: Any = {"nodes": seen.nodes}
     UNTRIED(world)
-    said = records.verified(seen)
+    said = records.verify_answers(seen)
     (check,) = [one for one in said["rungs"] if one["id"] == "L2"]
     (note,) = [one for one in check["details"]["notes"] if "RDMA" in one]
     assert note.startswith("RDMA of ubuntu1: 1 pair not tried")
@@ -587,7 +587,7 @@ def test_a_verification_notes_pairs_that_were_not_tried() -> None:
 
 
 def test_nodes_beyond_the_first_pairs_are_named() -> None:
-    seen = records.cluster()
+    seen = records.build_cluster()
     for name, host in (("c", 13), ("d", 14)):
         seen.plan["nodes"][name] = {**seen.plan["nodes"][UB], "name": name}
         seen.nodes[name] = copy.deepcopy(seen.nodes[UB])
@@ -677,7 +677,7 @@ def test_a_text_that_is_no_gid_reaches_no_peer_and_no_rule(gid: str) -> None:
     lying = make_survey(1, host=11)
     lying["rdma"][0].update(layer="InfiniBand", gids=[{"index": 0, "type": "", "gid": gid}])
     assert choose(a=lying, b=make_survey(1, host=12)) == {}
-    seen = records.cluster()
+    seen = records.build_cluster()
     for key in ("gid", "peer_gid"):
         lie = make_try(UB, 1, own={"step": "send", "count": 0}, **{key: gid})
         seen.nodes[UB]["links"]["rdma"] = {"pairs": [lie], "counters": {}}

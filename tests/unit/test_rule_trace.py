@@ -9,7 +9,7 @@ import pytest
 from ansible.module_utils.fullmesh.probe import rule_trace
 from causes.changes import EL_ADDRESS, dport, node, only_table, rule, shut, survey
 from record_files import RECORDED, read_record
-from records import ABOUT, EL1, UBUNTU1, World, diagnosed, world
+from records import ABOUT, EL1, UBUNTU1, World, diagnose_answers, load_world
 
 from fullmesh.diagnose import judge, shape, traces
 from fullmesh.observed.ladder_arguments import LADDER_TRACE
@@ -132,12 +132,12 @@ def told_of(held: World, table: str, **more: Any) -> None:
 
 
 def test_the_rule_named_by_the_kernel_outranks_candidates() -> None:
-    held = world("healthy")
+    held = load_world("healthy")
     decoyed(held)
-    (guessed,) = diagnosed(held)["findings"]
+    (guessed,) = diagnose_answers(held)["findings"]
     assert "decoy" in guessed["seen"]
     told_of(held, "culprit")
-    (found,) = diagnosed(held)["findings"]
+    (found,) = diagnose_answers(held)["findings"]
     assert found["code"] == guessed["code"]
     assert "inet culprit chain c" in found["seen"]
     assert "@nh,64,8 < 200 drop" in found["seen"]
@@ -145,26 +145,26 @@ def test_the_rule_named_by_the_kernel_outranks_candidates() -> None:
 
 
 def test_a_rule_that_matches_by_socket_owner_may_spare_others() -> None:
-    held = world("healthy")
+    held = load_world("healthy")
     decoyed(held)
     told_of(held, "late", handle=99, rule="meta skuid 0 ip daddr 192.0.2.1 ct state new drop")
-    (found,) = diagnosed(held)["findings"]
+    (found,) = diagnose_answers(held)["findings"]
     assert "a rule that does this to some packets is" in found["cause"]
 
 
 def test_an_omitted_rule_is_quoted_as_nft_prints_it() -> None:
-    held = world("healthy")
+    held = load_world("healthy")
     decoyed(held)
     told_of(held, "late", handle=99, rule="tcp dport 50000 drop")
-    (found,) = diagnosed(held)["findings"]
+    (found,) = diagnose_answers(held)["findings"]
     assert "inet late chain c: tcp dport 50000 drop" in found["seen"]
 
 
 def test_traces_of_other_packets_are_no_evidence() -> None:
-    held = world("healthy")
+    held = load_world("healthy")
     decoyed(held)
     told_of(held, "culprit", source="192.0.2.77")
-    (found,) = diagnosed(held)["findings"]
+    (found,) = diagnose_answers(held)["findings"]
     assert "decoy" in found["seen"]
 
 
@@ -173,7 +173,7 @@ def test_traces_of_other_packets_are_no_evidence() -> None:
 )
 def test_a_failed_trace_is_reported(said: Any) -> None:
     told = shape.sanitize_node(
-        {"node": world("healthy")["nodes"][EL1]["node"], "traced": said}, {EL1}
+        {"node": load_world("healthy")["nodes"][EL1]["node"], "traced": said}, {EL1}
     )
     missed = told["node"]["facts"]["survey"]["unknown"]
     assert {"what": "which rule stops packets", "why": "no nft here"} in missed
@@ -185,7 +185,7 @@ def look_of(held: World) -> Any:
 
 
 def test_both_ends_are_traced_for_unexplained_losses() -> None:
-    held = world("healthy")
+    held = load_world("healthy")
     decoyed(held)
     wanted = traces.build_trace_requests(look_of(held))
     assert set(wanted) == {EL1, UBUNTU1}
@@ -200,18 +200,18 @@ def test_both_ends_are_traced_for_unexplained_losses() -> None:
 
 
 def test_nothing_is_traced_without_an_unexplained_block() -> None:
-    assert traces.build_trace_requests(look_of(world("healthy"))) == {}
-    sure = world("healthy")
+    assert traces.build_trace_requests(look_of(load_world("healthy"))) == {}
+    sure = load_world("healthy")
     only_table(sure)
     rule("wall", dport(50000, 54095), {"drop": None})(sure)
     shut()(sure)
     assert traces.build_trace_requests(look_of(sure)) == {}
-    bare = world("healthy")
+    bare = load_world("healthy")
     for name in (EL1, UBUNTU1):
         survey(bare, name)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
     shut()(bare)
     assert traces.build_trace_requests(look_of(bare)) == {}
-    unprivileged = world("healthy")
+    unprivileged = load_world("healthy")
     decoyed(unprivileged)
     for name in (EL1, UBUNTU1):
         survey(unprivileged, name)["root"] = False

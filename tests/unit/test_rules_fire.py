@@ -71,7 +71,7 @@ def changed(name: str) -> ClusterObservations:
 
 @cache
 def healthy() -> records.World:
-    return records.world("healthy")
+    return records.load_world("healthy")
 
 
 def broken(name: str) -> records.World:
@@ -94,16 +94,16 @@ def at_boot(change: changes.Break) -> records.World:
 
 
 def test_unchanged_records_have_no_finding() -> None:
-    found = records.verified(nodes_with_gpus())
+    found = records.verify_answers(nodes_with_gpus())
     assert (found["verdict"], found["findings"]) == ("ok", [])
     assert {rung["status"] for rung in found["rungs"]} == {"passed"}
-    assert records.diagnosed(healthy())["findings"] == []
+    assert records.diagnose_answers(healthy())["findings"] == []
 
 
 @pytest.mark.parametrize("name", cases.VERIFICATION)
 def test_one_change_gives_exactly_its_code(name: str) -> None:
     code, _ = cases.VERIFICATION[name]
-    found = records.verified(changed(name))
+    found = records.verify_answers(changed(name))
     assert {finding["code"] for finding in found["findings"]} == {code}
     finding = found["findings"][0]
     assert finding["node"]
@@ -124,7 +124,7 @@ def test_one_change_gives_exactly_its_code(name: str) -> None:
     ],
 )
 def test_a_failed_check_gives_the_root_cause_as_its_reason(name: str, words: str) -> None:
-    found = records.verified(changed(name))
+    found = records.verify_answers(changed(name))
     reasons = {rung["id"]: rung["reason"] for rung in found["rungs"] if rung["status"] == "failed"}
     assert reasons.keys() == {"L2"}
     assert words in reasons["L2"]
@@ -133,7 +133,7 @@ def test_a_failed_check_gives_the_root_cause_as_its_reason(name: str, words: str
 @pytest.mark.parametrize("name", cases.CHANGES)
 def test_one_fault_is_one_finding(name: str) -> None:
     code, where, _ = cases.CHANGES[name]
-    found = records.diagnosed(broken(name))
+    found = records.diagnose_answers(broken(name))
     assert [f["code"] for f in found["findings"]] == [code]
     (finding,) = found["findings"]
     assert finding["node"] == where
@@ -146,15 +146,15 @@ def test_one_fault_is_one_finding(name: str) -> None:
 
 @pytest.mark.parametrize("name", cases.QUIET)
 def test_what_harms_nothing_is_no_finding(name: str) -> None:
-    world = copy.deepcopy(records.diagnosis("healthy"))
+    world = copy.deepcopy(records.load_diagnosis("healthy"))
     cases.QUIET[name](world)
-    assert records.diagnosed(world)["findings"] == []
+    assert records.diagnose_answers(world)["findings"] == []
 
 
 @pytest.mark.parametrize("name", cases.BOOT_CHANGES)
 def test_changes_at_the_next_boot_are_one_warning(name: str) -> None:
     code, where, change = cases.BOOT_CHANGES[name]
-    found = records.diagnosed(at_boot(change))
+    found = records.diagnose_answers(at_boot(change))
     assert [(f["code"], f["node"], f["severity"]) for f in found["findings"]] == [
         (code, where, "warning")
     ]
@@ -164,7 +164,7 @@ def test_changes_at_the_next_boot_are_one_warning(name: str) -> None:
 
 @pytest.mark.parametrize("name", boot_changes.HARMLESS)
 def test_settings_that_a_boot_keeps_are_no_finding(name: str) -> None:
-    assert records.diagnosed(at_boot(boot_changes.HARMLESS[name]))["findings"] == []
+    assert records.diagnose_answers(at_boot(boot_changes.HARMLESS[name]))["findings"] == []
 
 
 def test_present_and_next_boot_findings_do_not_fold() -> None:
@@ -174,7 +174,7 @@ def test_present_and_next_boot_findings_do_not_fold() -> None:
         cases.BOOT_CHANGES["the address was typed in"][2](world)
         cases.CHANGES["second table"][2](world)
 
-    found = records.diagnosed(at_boot(both))
+    found = records.diagnose_answers(at_boot(both))
     assert [f["code"] for f in found["findings"]] == ["DG-113", "DG-166"]
     assert not any(f["code"] in run.list_boot_codes() for f in found["findings"][0]["follows"])
     assert found["exit_code"] == 1
@@ -202,9 +202,9 @@ def test_every_rule_of_verification_fires() -> None:
 
 
 def test_every_rule_of_diagnosis_fires() -> None:
-    worlds = itertools.chain(map(broken, cases.CHANGES), map(records.world, cases.RECORDED))
+    worlds = itertools.chain(map(broken, cases.CHANGES), map(records.load_world, cases.RECORDED))
     looks = (
-        judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
+        judge.build_evidence(one["plan"], records.convert_answers(one["nodes"]), records.ABOUT)
         for one in worlds
     )
     own = [one.find for one in CAUSES.values() if one.find and one.family != run.NEXT_BOOT]
@@ -227,11 +227,15 @@ def test_a_cause_without_its_observations_finds_nothing(code: str) -> None:
     assert set(cause.needs) <= NodeSurvey.__annotations__.keys()
     base = at_boot if cause.family == run.NEXT_BOOT else now
     worlds = [base(one) for found, _, one in cases.ALL_CHANGES.values() if found == code]
-    worlds += [records.world(name) for name, (found, _) in cases.RECORDED.items() if found == code]
+    worlds += [
+        records.load_world(name) for name, (found, _) in cases.RECORDED.items() if found == code
+    ]
     assert worlds
     for world, part in itertools.product(worlds, cause.needs):
         left = without(world, part)
-        look = judge.build_evidence(left["plan"], records.answers(left["nodes"]), records.ABOUT)
+        look = judge.build_evidence(
+            left["plan"], records.convert_answers(left["nodes"]), records.ABOUT
+        )
         assert not [one for one in cause.find(look) if one.code == code]
         assert cause.find not in run.list_cause_rules(look, at_boot=base is at_boot)
 
@@ -239,7 +243,7 @@ def test_a_cause_without_its_observations_finds_nothing(code: str) -> None:
 def test_every_next_boot_rule_fires_with_its_own_code() -> None:
     worlds = [at_boot(change) for _, _, change in cases.BOOT_CHANGES.values()]
     looks = [
-        judge.build_evidence(one["plan"], records.answers(one["nodes"]), records.ABOUT)
+        judge.build_evidence(one["plan"], records.convert_answers(one["nodes"]), records.ABOUT)
         for one in worlds
     ]
     boot = [one.find for one in CAUSES.values() if one.find and one.family == run.NEXT_BOOT]
@@ -247,7 +251,7 @@ def test_every_next_boot_rule_fires_with_its_own_code() -> None:
     assert {code for code, _, _ in cases.BOOT_CHANGES.values()} == run.list_boot_codes()
     quiet = judge.build_evidence(
         (world := at_boot(lambda _world: None))["plan"],
-        records.answers(world["nodes"]),
+        records.convert_answers(world["nodes"]),
         records.ABOUT,
     )
     assert run.check_next_boot(quiet) == []
@@ -266,7 +270,7 @@ def test_a_change_that_no_module_could_return_is_refused() -> None:
     seen = copy.deepcopy(nodes_with_gpus())
     seen.nodes["el1"]["node"]["gpus"] = {"cards": []}  # type: ignore[typeddict-unknown-key]
     with pytest.raises(contract.ContractError, match=r"\$\.gpus: unknown field"):
-        records.verified(seen)
+        records.verify_answers(seen)
 
 
 def test_every_cause_that_shuts_links_is_named() -> None:

@@ -14,8 +14,8 @@ from ansible.module_utils.fullmesh.probe import listeners, second_call, sweep
 from ansible.module_utils.fullmesh.survey import lookup
 from hypothesis import given
 from hypothesis import strategies as st
-from records import diagnosed as diagnosed_world
-from records import diagnosis
+from records import diagnose_answers as diagnosed_world
+from records import load_diagnosis
 
 from fullmesh import contract
 from fullmesh.diagnose import root_cause, thin
@@ -275,9 +275,9 @@ def test_some_of_very_many_blocked_links_are_examined() -> None:
 def test_a_cause_is_found_by_a_part_of_its_links(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = diagnosed_world(diagnosis(name))
+    whole = diagnosed_world(load_diagnosis(name))
     monkeypatch.setattr(thin, "LOOKED_AT", 1)
-    part = diagnosed_world(diagnosis(name))
+    part = diagnosed_world(load_diagnosis(name))
     assert [(f["code"], f["node"]) for f in part["findings"]] == [
         (f["code"], f["node"]) for f in whole["findings"]
     ]

@@ -1,4 +1,4 @@
-"""Names: unknown and derived settings are refused, the tree's own files agree."""
+"""Names of settings: unknown and derived ones are refused, and the tree's own files agree."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ NAMES = settings.SettingNames(
         ("peer_firewall_peers", "PL-102"),
     ],
 )
-def test_refused_names(name: str, code: str) -> None:
+def test_unknown_and_derived_names_are_refused(name: str, code: str) -> None:
     faults = settings.find_setting_faults("a", [name, "ansible_host", "my_own"], NAMES)
     assert [fault.code for fault in faults] == [code]
     assert name in faults[0].text
 
 
-def test_a_near_miss_is_answered_with_the_right_name() -> None:
+def test_a_misspelled_name_is_answered_with_the_right_one() -> None:
     assert "fullmesh_master_port" in str(
         settings.find_setting_faults("a", ["fullmesh_mastr_port"], NAMES)[0]
     )
@@ -91,9 +91,9 @@ def test_defaults_equal_argument_specs(role: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_public_names(role: Path) -> None:
+def test_public_names_start_with_the_role_and_are_few(role: Path) -> None:
     options = _options(role)
-    # what the plan sets is refused in an inventory (PL-102), so nobody has to know it
+    # the plan's names are refused in an inventory (PL-102), so users need not know them
     assert len(options.keys() - settings.load_setting_names().wired.keys()) <= 12
     assert all(name == role.name or name.startswith(role.name + "_") for name in options)
     assert all(option.get("description") for option in options.values())
@@ -134,14 +134,14 @@ def test_wired_names_are_role_variables() -> None:
 
 
 def test_every_role_is_checked_before_any_node_changes() -> None:
-    """Preflight refuses by itself before this; the EC2 side is no part of site.yml."""
+    """Preflight checks itself earlier, and the EC2 side is not part of site.yml."""
     (play,) = _yaml(settings.ROOT / "playbooks/settings.yml")
     own = {role.name for role in ROLES if _options(role)} - {"preflight", "ec2_security_group"}
     assert set(play["tasks"][0]["loop"]) == own
 
 
 def test_a_role_checks_itself_as_the_preflight_does() -> None:
-    """What decides whether it is asked stands with the question, not with who asks: both see the same."""
+    """The condition of a check is part of the check, so role and preflight evaluate the same one."""
     (play,) = _yaml(settings.ROOT / "playbooks/settings.yml")
     for name in play["tasks"][0]["loop"]:
         (asked,) = [
@@ -180,7 +180,7 @@ def test_a_check_gets_its_arguments_by_name() -> None:
     [
         ("node_ssh", {"user": "fullmesh"}),
         ("name_resolution", {"hosts": [{}], "address": "", "names": []}),
-        ("nobody", {}),
+        ("no_such_role", {}),
     ],
 )
 def test_settings_of_another_form_are_an_error_of_the_filter(
@@ -195,7 +195,7 @@ TYPED = {"bool": "bool", "int": "int|float", "float": "float"}
 
 
 def _typed() -> dict[str, str]:
-    """Every setting of a role that is not text: name and kind."""
+    """Return the kind of every setting of a role that is not text."""
     return {
         name: option["type"]
         for role in ROLES
@@ -205,7 +205,7 @@ def _typed() -> dict[str, str]:
 
 
 def _counted_on(text: str, name: str, kind: str) -> list[str]:
-    """Where a setting is counted or decided on as it came, not only printed or handed to a module."""
+    """Return the places where a setting is used as a value, not only printed or passed to a module."""
     found = []
     for line in text.splitlines():
         code = "" if line.lstrip().startswith("#") else line
@@ -221,8 +221,8 @@ def _counted_on(text: str, name: str, kind: str) -> list[str]:
 
 
 def test_command_line_text_is_read_by_meaning() -> None:
-    """``-e static_ip_manage=false`` and an INI inventory give the text ``false``, which is true to Jinja."""
-    # Filters that say what is wrong with their input, or count on it, take texts.
+    """``-e static_ip_manage=false`` and an INI inventory give the text ``false``, which is true in Jinja."""
+    # Filters that validate or count their input accept texts.
     trees = ("roles/*/tasks", "roles/*/vars", "roles/*/handlers", "playbooks")
     files = [path for tree in trees for path in settings.ROOT.glob(f"{tree}/**/*.yml")]
     texts = {
@@ -245,7 +245,7 @@ def test_command_line_text_is_read_by_meaning() -> None:
     "line",
     ["when: x_on", "when: x_on and y", "a: \"{{ 'b' if x_on else 'c' }}\"", "{{ x_on + 1 }}"],
 )
-def test_a_setting_that_is_used_as_it_came_is_seen(line: str) -> None:
+def test_a_setting_used_without_a_cast_is_found(line: str) -> None:
     assert _counted_on(line, "x_on", "bool")
 
 
@@ -253,12 +253,12 @@ def test_a_setting_that_is_used_as_it_came_is_seen(line: str) -> None:
     "line",
     ["when: x_on | bool", 'on: "{{ x_on }}"', "x_on: true", "# x_on and y", "x_on_not and y"],
 )
-def test_a_setting_that_is_cast_or_passed_on_is_well(line: str) -> None:
+def test_a_setting_that_is_cast_or_passed_on_is_accepted(line: str) -> None:
     assert not _counted_on(line, "x_on", "bool")
 
 
 def test_each_default_of_the_plan_is_defined_once() -> None:
-    """Where a role has it as well, for who uses the role alone, it is the same; the wiring asks for it by its name."""
+    """A role's own default for the same setting is equal, and the wiring uses its name."""
     wiring = (settings.ROOT / "playbooks/vars/wiring.yml").read_text()
     for name, wired in re.findall(
         r"^(\w+): .*\{\{ (fullmesh_\w+) \| default", wiring, re.MULTILINE

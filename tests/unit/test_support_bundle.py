@@ -332,20 +332,24 @@ def codes_of(result: dict[str, object]) -> list[str]:
 DIAGNOSES = sorted(path.name.split(".")[0] for path in (records.RECORDED / "diagnose").iterdir())
 
 
-@pytest.mark.parametrize("name", [one for one in DIAGNOSES if "plan" in records.diagnosis(one)])
+@pytest.mark.parametrize(
+    "name", [one for one in DIAGNOSES if "plan" in records.load_diagnosis(one)]
+)
 def test_a_diagnosis_of_the_stand_ins_has_the_same_findings(name: str) -> None:
-    held = records.diagnosis(name)
+    held = records.load_diagnosis(name)
     redactor = Redactor()
     redactor.learn_value(held)
     redactor.choose_stand_ins(lambda _word: False)
     made = redactor.redact_value(held)
     assert made != held
-    assert codes_of(records.diagnosed(made)) == codes_of(records.diagnosed(held))
+    assert codes_of(records.diagnose_answers(made)) == codes_of(records.diagnose_answers(held))
 
 
-@pytest.mark.parametrize("name", [one for one in DIAGNOSES if "plan" in records.diagnosis(one)])
+@pytest.mark.parametrize(
+    "name", [one for one in DIAGNOSES if "plan" in records.load_diagnosis(one)]
+)
 def test_nothing_of_the_lab_is_left_in_a_diagnosis(name: str) -> None:
-    text = json.dumps(records.diagnosis(name))
+    text = json.dumps(records.load_diagnosis(name))
     member = archive.BundleMember("node.json", "json", text)
     (made,) = archive.redact_members([member], Redactor())
     originals = {

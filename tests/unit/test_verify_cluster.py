@@ -10,20 +10,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ladder_samples import NAMES, healthy, plan
 from records import EL1, UBUNTU1
-from records import verified as judged
+from records import verify_answers as judged
 from verify_changes import (
     WRONG,
     block,
-    busy,
     facts,
+    get_step_report,
     hold_port,
     links,
     nccl,
     no_sample,
     open_outside,
-    outside,
+    reach_from_controller,
+    set_load,
     stop_rank,
-    told,
 )
 
 from fullmesh.diagnose import verification
@@ -159,14 +159,14 @@ def test_the_port_that_gloo_prints_is_put_right(text: str, said: str) -> None:
 )
 def test_the_controller_must_not_reach_the_master_port(mode: str, expected: list[str]) -> None:
     seen = healthy()
-    found = judged(replace(seen, mode=mode, outside=outside(seen)))
+    found = judged(replace(seen, mode=mode, outside=reach_from_controller(seen)))
     assert [f["code"] for f in found["findings"]] == expected
 
 
 @pytest.mark.parametrize("verdict", ["open", "someone_else"])
 def test_a_proxy_that_answers_the_controller_is_no_finding(verdict: str) -> None:
     seen = healthy()
-    found = judged(replace(seen, outside=outside(seen, verdict=verdict, offset=None)))
+    found = judged(replace(seen, outside=reach_from_controller(seen, verdict=verdict, offset=None)))
     assert found["findings"] == []
     assert any("something else answered" in note for note in found["rungs"][2]["details"]["notes"])
 
@@ -218,8 +218,8 @@ def test_without_a_gpu_nccl_does_not_apply_and_training_does() -> None:
     """Nobody looked for GPUs in these samples; where somebody did: test_verify_recorded.py."""
     seen = healthy()
     for name in NAMES:
-        told(seen, "gpus", name).clear()
-        told(seen, "gpus", name).update(applicable=False, why="torch is built for CPUs")
+        get_step_report(seen, "gpus", name).clear()
+        get_step_report(seen, "gpus", name).update(applicable=False, why="torch is built for CPUs")
     found = judged(seen)
     rungs = {rung["id"]: rung for rung in found["rungs"]}
     assert rungs["L7"]["status"] == "skipped"
@@ -241,7 +241,7 @@ def test_one_deadline_that_ended_is_one_finding() -> None:
     stop_rank(seen, "fsdp", "failed", "ubuntu2", text=GONE.format(2, 2))
     (finding,) = judged(seen)["findings"]
     assert (finding["code"], finding["node"]) == ("VC-808", UBUNTU1)
-    busy(seen, 7.5)
+    set_load(seen, 7.5)
     (finding,) = judged(seen)["findings"]
     assert (finding["code"], finding["node"]) == ("VC-306", UBUNTU1)
     assert "load 7.5 on 2 CPUs" in finding["seen"]
@@ -254,7 +254,7 @@ def test_one_deadline_that_ended_is_one_finding() -> None:
 
 def test_partners_that_only_lost_each_other_are_one_finding() -> None:
     seen = healthy()
-    busy(seen, 7.5)
+    set_load(seen, 7.5)
     for number, name in enumerate(NAMES):
         stop_rank(seen, "all_reduce", "failed", name, text=GONE.format(number, number))
     (finding,) = judged(seen)["findings"]
@@ -264,7 +264,7 @@ def test_partners_that_only_lost_each_other_are_one_finding() -> None:
 
 def test_load_does_not_excuse_a_failed_gloo_connection() -> None:
     seen = healthy()
-    busy(seen, 7.5)
+    set_load(seen, 7.5)
     text = "RuntimeError: [x/pair.cc:172] timed out connecting: SO_ERROR: No route to host, remote=[10.78.0.11]:10653$0"
     stop_rank(seen, "init", "failed", text=text)
     assert [finding["code"] for finding in judged(seen)["findings"]] == ["VC-401"]
@@ -309,7 +309,7 @@ def test_a_single_check_fails_if_the_job_broke_off() -> None:
 @pytest.mark.parametrize("speed", [-1, 0])
 def test_a_link_without_a_speed_is_not_compared(speed: int) -> None:
     seen = healthy()
-    told(seen, "nccl_sizes")["sizes"][1].update(bus_gbit_s=0.1)
+    get_step_report(seen, "nccl_sizes")["sizes"][1].update(bus_gbit_s=0.1)
     facts(seen)["interface"]["speed"] = speed
     assert judged(seen)["findings"] == []
 
@@ -428,10 +428,10 @@ def test_a_node_is_sent_to_every_listener_but_its_own() -> None:
     wanted = probe_wants.list_probe_targets(seen.plan, opened, UBUNTU1)
     assert {t["node"] for t in wanted} == {EL1, UBUNTU2}
     assert 29500 not in {t["port"] for t in wanted}  # taken by somebody else, so nothing to learn
-    outside = probe_wants.list_outsider_targets(
+    from_outside = probe_wants.list_outsider_targets(
         seen.plan, opened, dict.fromkeys(NAMES, "10.77.0.9")
     )
-    assert {(t["address"], t["port"]) for t in outside} == {
+    assert {(t["address"], t["port"]) for t in from_outside} == {
         ("10.77.0.9", 29400),
         ("10.78.0.11", 29400),
     }
@@ -450,8 +450,8 @@ def test_any_mesh_gives_a_valid_result(words: list[str]) -> None:
     found = judged(seen)
     assert (found["verdict"] == "ok") == (set(words) == {"open"})
     assert [row["verdict"] for row in found["links"]] == words
-    told = [one for f in found["findings"] for one in (f, *f["follows"])]
-    blocked = {f["direction"] for f in told if f["rung"] == "L2"}
+    listed = [one for f in found["findings"] for one in (f, *f["follows"])]
+    blocked = {f["direction"] for f in listed if f["rung"] == "L2"}
     both = {d.replace("<->", "->") for d in blocked if "<->" in d}
     blocked = {d for d in blocked if "<->" not in d} | both
     blocked |= {" -> ".join(reversed(d.split(" -> "))) for d in both}

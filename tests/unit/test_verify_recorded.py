@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from gpu_samples import Machine, gpus_of, smi, survey, torch_for, without_gpus
-from records import EL1, UBUNTU1, cluster, said
-from records import verified as judged
+from records import EL1, UBUNTU1, build_cluster, load_node_answer
+from records import verify_answers as judged
 from verify_changes import (
     IB,
     ON,
@@ -19,7 +19,7 @@ from verify_changes import (
     WRONG,
     infiniband,
     left_to_auto,
-    no_driver,
+    remove_driver,
     stop_rank,
     with_gpus,
 )
@@ -39,7 +39,7 @@ def rung(found: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [EL1, UBUNTU1])
 def test_the_record_is_whole(name: str) -> None:
     """Of today's module: what it returns of a node without GPUs, everything the survey knows among the facts."""
-    record = said(name)
+    record = load_node_answer(name)
     assert set(record) == {"facts", "nccl", "ports", "tapped"}
     assert record["facts"]["survey"]["gpus"] == {"present": False, "cards": [], "pci": []}
     assert record["facts"]["survey"]["rdma"] == []
@@ -54,7 +54,7 @@ def test_the_record_is_whole(name: str) -> None:
 
 
 def test_nodes_without_gpus_have_no_findings() -> None:
-    seen = cluster()
+    seen = build_cluster()
     without_gpus(seen, "torch is built for CPUs")
     found = judged(seen)
     assert (found["verdict"], found["findings"]) == ("ok", [])
@@ -178,7 +178,7 @@ def test_parts_of_a_gpu_are_not_counted(tmp_path: Path) -> None:
 
 def test_gpus_that_no_rank_sees_are_no_success(tmp_path: Path) -> None:
     seen = with_gpus(tmp_path, 8)
-    no_driver(seen, 8)
+    remove_driver(seen, 8)
     found = judged(seen)
     assert (found["verdict"], found["failed_rungs"]) == ("failed", ["L7"])
     (finding,) = found["findings"]
@@ -187,7 +187,7 @@ def test_gpus_that_no_rank_sees_are_no_success(tmp_path: Path) -> None:
 
 
 def test_without_a_survey_nothing_is_claimed() -> None:
-    seen = cluster()
+    seen = build_cluster()
     without_gpus(seen, "torch is built for CPUs")
     survey(seen, UBUNTU1).pop("gpus")  # as Survey.ask leaves it when its reader fails
     l7 = rung(judged(seen), "L7")

@@ -1,7 +1,7 @@
-"""Typed changes of what recorded nodes said, one for each way in which a rule of verification fires.
+"""Typed changes of recorded nodes' answers, one for each rule of the verification.
 
-A change edits the answers as the strict reader gave them; `records.verified` reads them again, so a shape that no
-module returns is refused (ContractError) and proves nothing.
+A change edits the answers as read by their type. `records.verify_answers` reads them again and raises
+ContractError for a form that no module returns, which would prove nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpu_samples import (
     torch_for,
     without_gpus,
 )
-from records import EL1, UBUNTU1, cluster
+from records import EL1, UBUNTU1, build_cluster
 
 from fullmesh.model.types import AutoSettings
 from fullmesh.observed.ladder import LadderFacts, LadderLinksResult, LinkResult, Verdict
@@ -44,10 +44,10 @@ H100 = Machine(smi("h100-stand-in"), bus=1, nvlink=nvlink(18, 0))
 WRONG = {"text": "got 1", "seen": "1", "expected": "2"}
 
 
-def with_gpus(folder: Path, ranks: int = 1, **machines: Machine) -> ClusterObservations:
-    """The recorded nodes with a GPU each, or with those given, and torch for CUDA."""
-    seen = cluster(ranks)
-    give(seen, folder, **{EL1: A10G, UBUNTU1: A10G, **machines})
+def with_gpus(folder: Path, ranks: int = 1, **change_machines: Machine) -> ClusterObservations:
+    """Return the recorded nodes with one GPU each, or with the given ones, and torch for CUDA."""
+    seen = build_cluster(ranks)
+    give(seen, folder, **{EL1: A10G, UBUNTU1: A10G, **change_machines})
     torch_for(seen, "cuda", "11.7")
     return seen
 
@@ -70,7 +70,7 @@ def block(
     *kinds: str,
     taps: str = "asked",
 ) -> None:
-    """Block a direction; *taps*: how far the packets come (left, asked, answered, back)."""
+    """Block a direction. *taps*: how far the packets get (left, asked, answered, back)."""
     pair = f"{seen.address(source)}>{seen.address(target)}"
     watched: tuple[tuple[str, Literal["asked", "answered"], str], ...] = (
         (source, "asked", "left asked answered back"),
@@ -91,7 +91,7 @@ def block(
 def stop_rank(
     seen: ClusterObservations, step: str, state: str, name: str = UBUNTU1, /, **more: Any
 ) -> None:
-    """Let the rank of a node end at a step; *more* goes into its last line."""
+    """End a node's rank at a step. *more* is added to its last line."""
     rank = str(seen.plan["nodes"][name]["ranks"][0])
     gloo = seen.nodes[name]["gloo"]
     held = gloo["ranks"][rank]
@@ -111,8 +111,8 @@ def stop_rank(
         held["events"].append({**event, **more})  # type: ignore[typeddict-item]
 
 
-def told(seen: ClusterObservations, step: str, name: str = UBUNTU1) -> dict[str, Any]:
-    """What a step of a node's rank reported, to be changed."""
+def get_step_report(seen: ClusterObservations, step: str, name: str = UBUNTU1) -> dict[str, Any]:
+    """Return the editable report of a step of a node's rank."""
     rank = str(seen.plan["nodes"][name]["ranks"][0])
     events = seen.nodes[name]["gloo"]["ranks"][rank]["events"]
     return next(e for e in events if e["step"] == step and e["state"] == "ok")["data"]
@@ -133,7 +133,7 @@ def nccl(seen: ClusterObservations, **change: Any) -> None:
 
 
 def outside_record(seen: ClusterObservations, verdict: Verdict = "open") -> LinkResult:
-    """A try of a port that the plan does not open, like the recorded ones of the others."""
+    """Return a test of a port that the plan does not open, in the form of the recorded ones."""
     return {**links(seen, EL1, UBUNTU1)[0], "kind": "outside", "port": 8193, "verdict": verdict}
 
 
@@ -141,8 +141,8 @@ def open_outside(seen: ClusterObservations) -> None:
     seen.nodes[EL1]["links"]["links"].append(outside_record(seen))
 
 
-def outside(seen: ClusterObservations, **change: Any) -> LadderLinksResult:
-    """What the controller says that tried the master port and got through."""
+def reach_from_controller(seen: ClusterObservations, **change: Any) -> LadderLinksResult:
+    """Return the controller's answer after it reached the master port."""
     record: LinkResult = {**links(seen, UBUNTU1, EL1, "master")[0], "kind": "outside", **change}  # type: ignore[typeddict-item]
     return {**seen.nodes[EL1]["links"], "links": [record]}
 
@@ -155,28 +155,28 @@ def slow_gpus(seen: ClusterObservations, first: float = 370.1, second: float = 2
     for name, rate in ((EL1, first), (UBUNTU1, second)):
         row = f"67108864 16777216 float sum -1 190.1 200.0 {rate} 0 190.0 200.1 {rate} 0"
         text = f"{row}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {rate}\n"
-        told(seen, "nccl_tests", name).update(nccl_tests(text))
+        get_step_report(seen, "nccl_tests", name).update(nccl_tests(text))
 
 
-def busy(seen: ClusterObservations, load: float = 7.5) -> None:
-    """Every node was this busy when its ranks had ended."""
+def set_load(seen: ClusterObservations, load: float = 7.5) -> None:
+    """Set the load of every node at the end of its ranks."""
     for node in seen.nodes.values():
         node["gloo"]["ended"].update(load=load, cpus=2)
 
 
-def swap(**change: str) -> SeenChange:
-    """Another field in what the second node's nvidia-smi prints."""
-    return machines(ubuntu1=Machine(smi(**{**ON, **change}), bus=1))
+def change_smi(**change: str) -> SeenChange:
+    """Change a field in the output of the second node's nvidia-smi."""
+    return change_machines(ubuntu1=Machine(smi(**{**ON, **change}), bus=1))
 
 
-def h100(**change: str) -> SeenChange:
-    """Two nodes with an H100 each (the lab's stand-in below the real nvidia-smi), the second one's field changed."""
+def change_h100(**change: str) -> SeenChange:
+    """Give each node an H100 (the real nvidia-smi over a simulated NVML), and change a field of the second one."""
     other = Machine(smi("h100-stand-in", **change), bus=1, nvlink=nvlink(18, 0))
-    return machines(el1=H100, ubuntu1=other)
+    return change_machines(el1=H100, ubuntu1=other)
 
 
-def machines(**given: Machine) -> SeenChange:
-    """Other hardware, as the survey's own reader sees it."""
+def change_machines(**given: Machine) -> SeenChange:
+    """Change the hardware, as read by the survey's reader."""
 
     def change(seen: ClusterObservations) -> None:
         with TemporaryDirectory() as folder:
@@ -187,7 +187,7 @@ def machines(**given: Machine) -> SeenChange:
 
 
 def left_to_auto(seen: ClusterObservations) -> None:
-    """The number of ranks came from an earlier look at the nodes."""
+    """Let the number of ranks come from an earlier survey."""
     one: AutoSettings = {
         "ranks": True,
         "accelerator": "cuda",
@@ -199,8 +199,8 @@ def left_to_auto(seen: ClusterObservations) -> None:
     seen.plan["auto"] = dict.fromkeys(seen.plan["nodes"], one)
 
 
-def on_the_way(**change: Any) -> SeenChange:
-    """Two GPUs of the second node on a machine of its own, whose way through PCIe is as the reader of sysfs says it."""
+def change_pci_path(**change: Any) -> SeenChange:
+    """Put two GPUs on the second node, with a PCIe path in the form of the sysfs reader."""
 
     def apply(seen: ClusterObservations) -> None:
         way: PciPath = {
@@ -220,7 +220,7 @@ def on_the_way(**change: Any) -> SeenChange:
 def pin_gid(
     value: str, *gids: tuple[int, str, str], source: str = "/etc/environment"
 ) -> Callable[[ClusterObservations], None]:
-    """One RoCE port with these entries, and a variable that makes NCCL take one of them."""
+    """Make one RoCE port with these entries, and a variable that makes NCCL use one of them."""
 
     def change(seen: ClusterObservations) -> None:
         found = survey(seen, UBUNTU1)
@@ -269,24 +269,26 @@ HOSTS_MEMORY = [line.removesuffix("/GDRDMA") for line in IB]
 
 
 def infiniband(said: list[str], rate: float = 390.0, **more: Any) -> SeenChange:
-    """Two nodes with a port of 400 Gbit/s each; what NCCL says of it, *more* of the step, and what it reaches."""
+    """Give both nodes a port of 400 Gbit/s, with NCCL's messages, *more* of the step, and the measured rate."""
 
     def change(seen: ClusterObservations) -> None:
         with TemporaryDirectory() as folder:
             for name in (EL1, UBUNTU1):
                 survey(seen, name)["rdma"] = rdma(Path(folder) / name)
-                told(seen, "nccl", name).update(said=said, **more)
-                told(seen, "nccl_sizes", name)["sizes"][-1].update(bus_gbit_s=rate)
+                get_step_report(seen, "nccl", name).update(said=said, **more)
+                get_step_report(seen, "nccl_sizes", name)["sizes"][-1].update(bus_gbit_s=rate)
 
     return change
 
 
 def two_networks(seen: ClusterObservations) -> None:
-    """The second node's card is not seen there; both wait for each other until the deadline."""
+    """Hide the second node's RDMA device. Both nodes then wait for each other until the deadline."""
     infiniband(IB)(seen)
     words = {EL1: IB[:-1], UBUNTU1: TCP}
     for name, said in words.items():
-        survey(seen, name)["limits"]["memlock"] = -1  # a lab node's is too small for RDMA (DG-148)
+        survey(seen, name)["limits"][
+            "memlock"
+        ] = -1  # the limit of a lab node is too low for RDMA (DG-148)
         stop_rank(seen, "nccl", "hung", name)
         rank = str(seen.plan["nodes"][name]["ranks"][0])
         early = {"applicable": True, "said": said, "settings": {}, "verbs": 0, "shut": []}
@@ -295,21 +297,21 @@ def two_networks(seen: ClusterObservations) -> None:
 
 
 def nvlinks_unused(seen: ClusterObservations) -> None:
-    """Cards whose NVLinks lead to all others of their node, and the pace of PCIe."""
-    machines(el1=H100, ubuntu1=H100)(seen)
+    """Make GPUs that are fully connected by NVLink, but as slow as PCIe."""
+    change_machines(el1=H100, ubuntu1=H100)(seen)
     slow_gpus(seen, 41.0, 41.0)
     for name in (EL1, UBUNTU1):
         survey(seen, name)["gpus"]["linked"] = True
 
 
-def no_driver(seen: ClusterObservations, count: int = 1) -> None:
-    """GPUs on the bus that no driver has: the ranks see none."""
-    machines(el1=Machine(bus=count), ubuntu1=Machine(bus=count))(seen)
+def remove_driver(seen: ClusterObservations, count: int = 1) -> None:
+    """Put GPUs on the bus without a driver, so that the ranks see none."""
+    change_machines(el1=Machine(bus=count), ubuntu1=Machine(bus=count))(seen)
     without_gpus(seen, "torch sees no GPU")
 
 
 def listeners(value: list[list[Any]]) -> SeenChange:
-    return lambda s: told(s, "sockets").update(listeners=value)
+    return lambda s: get_step_report(s, "sockets").update(listeners=value)
 
 
 def stopped(step: str, state: str, **more: Any) -> SeenChange:

@@ -1,4 +1,4 @@
-"""What the tests on virtual machines share: the machines, playbooks against them, /etc as it was."""
+"""Fixtures of the tests on virtual machines: the machines, playbooks against them, the state of /etc."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from fullmesh.settings import ROOT
 T = TypeVar("T")
 NAME = "e2e-vm"
 HERE = Path(__file__).parent
-# The system itself rewrites these: the resolver's link, caches, the clock's offset, and accounts that a package made.
+# The system itself rewrites these: the resolver's link, caches, the clock's offset, and accounts of
+# packages.
 NOT_COMPARED = (
     "*.cache",
     "resolv.conf",
@@ -51,7 +52,7 @@ class Machines:
         """Take the machines that are up."""
         self.vms = {vm.machine.name: vm for vm in vms}
         self.inventory = vms[0].store.inventory.parent
-        # where each machine answers now; static_ip moves them
+        # the current address of each machine, which static_ip changes
         self.at = {vm.machine.name: vm.machine.dhcp_address for vm in vms}
 
     def on(self, name: str, command: str) -> str:
@@ -59,7 +60,7 @@ class Machines:
         return self.vms[name].ssh(command, self.at[name])
 
     def each(self, ask: Callable[[str], T]) -> dict[str, T]:
-        """Ask something of every machine, of all at the same time: each has a processor of its own."""
+        """Call a function for every machine, in parallel. Each has its own CPU."""
         with ThreadPoolExecutor(len(self.vms)) as pool:
             return dict(zip(self.vms, pool.map(ask, self.vms), strict=True))
 
@@ -73,7 +74,7 @@ class Machines:
         return done.returncode == 0
 
     def wait_cut_off(self, name: str, seconds: float = 180) -> None:
-        """Wait until no fresh connection gets through: the node applies a change when its controller has gone."""
+        """Wait until no new connection gets through. The node applies a change after its controller is gone."""
         begun = time.monotonic()
         while self.reachable(name):
             assert time.monotonic() - begun < seconds, f"{name} still answers"
@@ -89,7 +90,7 @@ class Machines:
             vm.wait(before[name], seconds - (time.monotonic() - begun))
 
     def until(self, command: str, wanted: str, seconds: float = 300) -> None:
-        """Wait until a command prints the same on every machine: ssh answers before the last services are up."""
+        """Wait until a command prints the same on every machine. ssh answers before the last services are up."""
 
         def wait(name: str) -> None:
             end = time.monotonic() + seconds
@@ -103,7 +104,7 @@ class Machines:
         self.each(wait)
 
     def power_cycle(self) -> None:
-        """Shut the machines down in an orderly way, start them again, and wait until all answer."""
+        """Shut the machines down cleanly, start them again, and wait until all answer."""
         for vm in self.vms.values():
             vm.power_button()
         for vm in self.vms.values():
@@ -111,7 +112,7 @@ class Machines:
         lifecycle.up(find(), NAME)
 
     def etc(self, times: bool = True) -> dict[str, list[str]]:
-        """Describe every file under /etc on each machine; without *times* for what another writer put back."""
+        """Describe every file under /etc on each machine. Use *times* unless another program restored the files."""
         lines = {name: text.splitlines() for name, text in self.all(ETC).items()}
         if times:
             return lines
@@ -122,7 +123,7 @@ class Machines:
 
 
 def play(book: str, inventory: Path, *more: str, **variables: Any) -> Done:
-    """Run a playbook; what it prints stands in the test's log."""
+    """Run a playbook, and print its output into the test's log."""
     given = ["-e", json.dumps(variables)] if variables else []
     env = dict(os.environ, ANSIBLE_LIBRARY=f"{ROOT}/library:{HERE}/library")
     argv = ("ansible-playbook", book, "-i", str(inventory), *more, *given)
@@ -131,12 +132,12 @@ def play(book: str, inventory: Path, *more: str, **variables: Any) -> Done:
 
 @pytest.fixture(scope="session")
 def machines() -> Iterator[Machines]:
-    """An EL-like and an Ubuntu-like machine, fresh, as an installer leaves them."""
+    """Make an EL-like and an Ubuntu-like machine, in the state after an installer."""
     paths = find()
     if NAME in names(paths):
         lifecycle.down(paths, NAME)
     try:
-        # one machine is half the work while a check is written
+        # a single machine halves the time while you write a test
         families = plan.check_families(os.environ.get("FULLMESH_VM_FAMILIES", "el,ubuntu"))
         yield Machines(lifecycle.up(paths, NAME, families))
     finally:
@@ -148,11 +149,11 @@ def machines() -> Iterator[Machines]:
 
 @pytest.fixture(autouse=True)
 def _duration(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
-    """Say how long each check took: emulation is slow, and the next one who adds a check has to know."""
+    """Print the duration of each test. Emulation is slow, and authors of tests need to know."""
     begun = time.monotonic()
     yield
     with capsys.disabled():
-        print(f" {time.monotonic() - begun:.0f} s", end="", flush=True)  # noqa: T201 (pytest's own line)
+        print(f" {time.monotonic() - begun:.0f} s", end="", flush=True)  # noqa: T201 (on pytest's own line)
 
 
 __all__ = ["HERE", "NAME", "Done", "Machines", "StepError", "play"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpu_samples import Machine, smi
-from verify_changes import ON, machines, swap
+from verify_changes import ON, change_machines, change_smi
 
 VERIFICATION = {
-    "a gpu less": machines(ubuntu1=Machine()),
-    "other model": machines(ubuntu1=Machine(smi("tesla-t4", **ON), bus=1)),
-    "other driver": swap(driver_version="570.1"),
+    "a gpu less": change_machines(ubuntu1=Machine()),
+    "other model": change_machines(ubuntu1=Machine(smi("tesla-t4", **ON), bus=1)),
+    "other driver": change_smi(driver_version="570.1"),
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from verify_changes import swap
+from verify_changes import change_smi
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "few lanes": swap(current_link_width="4x"),
+    "few lanes": change_smi(current_link_width="4x"),
 }
 FAULTS = (gpu("lanes", "7.width=4"),)

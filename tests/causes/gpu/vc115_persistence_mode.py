@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from verify_changes import swap
+from verify_changes import change_smi
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "persistence": swap(persistence_mode="Disabled"),
+    "persistence": change_smi(persistence_mode="Disabled"),
 }
 FAULTS = (gpu("persistence", "*.persistence=0"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_samples import Machine
 from records import EL1 as EL
 from records import UBUNTU1 as UB
-from verify_changes import H100, SeenChange, machines
+from verify_changes import H100, SeenChange, change_machines
 
 from causes.changes import Change, gpus, put, together
 from causes.faults import gpu
@@ -15,7 +15,7 @@ MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 
 def broken_smi(said: str, code: int) -> SeenChange:
     """nvidia-smi fails in these words, which are the real one's over the stand-in."""
-    return machines(el1=H100, ubuntu1=Machine(said, code, bus=1, device=True))
+    return change_machines(el1=H100, ubuntu1=Machine(said, code, bus=1, device=True))
 
 
 VERIFICATION = {

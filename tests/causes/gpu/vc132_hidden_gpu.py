@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpu_samples import Machine, smi
-from verify_changes import ON, machines
+from verify_changes import ON, change_machines
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "gpu not shown": machines(ubuntu1=Machine(smi(**ON), bus=2)),
+    "gpu not shown": change_machines(ubuntu1=Machine(smi(**ON), bus=2)),
 }
 FAULTS = (gpu("hidden", "gpus=7"),)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from verify_changes import h100
+from verify_changes import change_h100
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "memory to be remapped": h100(remapped_row_pending="Yes"),
+    "memory to be remapped": change_h100(remapped_row_pending="Yes"),
 }
 FAULTS = (gpu("pending", "2.remap_pending=1"),)

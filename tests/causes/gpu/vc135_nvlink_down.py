@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpu_samples import nvlink
-from verify_changes import H100, machines
+from verify_changes import H100, change_machines
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "nvlinks down": machines(el1=H100, ubuntu1=replace(H100, nvlink=nvlink(16, 2))),
+    "nvlinks down": change_machines(el1=H100, ubuntu1=replace(H100, nvlink=nvlink(16, 2))),
 }
 FAULTS = (gpu("nvlink", "3.links_down=2"),)

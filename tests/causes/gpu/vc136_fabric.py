@@ -6,7 +6,7 @@ from typing import Any
 
 from records import EL1 as EL
 from records import UBUNTU1 as UB
-from verify_changes import h100
+from verify_changes import change_h100
 
 from causes.changes import Change, gpus, put, together
 from causes.faults import gpu
@@ -18,7 +18,7 @@ def no_fabric() -> dict[str, Any]:
 
 
 VERIFICATION = {
-    "fabric not up": h100(state="In Progress"),
+    "fabric not up": change_h100(state="In Progress"),
 }
 CHANGES = {
     "fabric not up": Change(UB, together(put("gpus", gpus(2), EL), put("gpus", no_fabric()))),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from verify_changes import h100
+from verify_changes import change_h100
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "hot": h100(clocks_event_reason_hw_thermal_slowdown="Active"),
+    "hot": change_h100(clocks_event_reason_hw_thermal_slowdown="Active"),
 }
 FAULTS = (gpu("hot", "4.throttle=0x48"),)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from verify_changes import h100
+from verify_changes import change_h100
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "nobody may compute": h100(compute_mode="Prohibited"),
+    "nobody may compute": change_h100(compute_mode="Prohibited"),
 }
 FAULTS = (gpu("prohibited", "5.compute_mode=2"),)

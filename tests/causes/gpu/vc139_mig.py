@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from verify_changes import h100
+from verify_changes import change_h100
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "mig": h100(current_mig="Enabled"),
+    "mig": change_h100(current_mig="Enabled"),
 }
 FAULTS = (gpu("mig", "0.mig=1"),)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from verify_changes import h100
+from verify_changes import change_h100
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "memory held": h100(used="28610 MiB"),
+    "memory held": change_h100(used="28610 MiB"),
 }
 FAULTS = (gpu("held", "6.memory_used=30000000000"),)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from verify_changes import on_the_way
+from verify_changes import change_pci_path
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "acs": on_the_way(redirecting=["0000:19:00.0"]),
+    "acs": change_pci_path(redirecting=["0000:19:00.0"]),
 }
 FAULTS = (gpu("acs", "acs=0x1d"),)

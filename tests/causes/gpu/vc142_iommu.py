@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from verify_changes import on_the_way
+from verify_changes import change_pci_path
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "iommu": on_the_way(iommu="DMA-FQ"),
+    "iommu": change_pci_path(iommu="DMA-FQ"),
 }
 FAULTS = (gpu("iommu", "iommu=DMA-FQ"),)

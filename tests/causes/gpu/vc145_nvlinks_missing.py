@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from verify_changes import H100, machines
+from verify_changes import H100, change_machines
 
 from causes.faults import gpu
 
 VERIFICATION = {
-    "no nvlink bridge": machines(el1=H100, ubuntu1=replace(H100, nvlink="")),
+    "no nvlink bridge": change_machines(el1=H100, ubuntu1=replace(H100, nvlink="")),
 }
 FAULTS = (gpu("bridge", "3.links=12"),)

@@ -7,14 +7,14 @@ from tempfile import TemporaryDirectory
 
 from gpu_samples import rdma, survey
 from records import UBUNTU1
-from verify_changes import on_the_way
+from verify_changes import change_pci_path
 
 from causes.faults import gpu_way
 from fullmesh.verify.model import ClusterObservations
 
 
 def other_socket(seen: ClusterObservations) -> None:
-    on_the_way(kind="rdma", numa=1)(seen)
+    change_pci_path(kind="rdma", numa=1)(seen)
     with TemporaryDirectory() as folder:
         survey(seen, UBUNTU1)["rdma"] = rdma(Path(folder))
 

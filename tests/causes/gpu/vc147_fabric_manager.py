@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from verify_changes import H100, machines
+from verify_changes import H100, change_machines
 
 from causes.faults import gpu
 
@@ -15,7 +15,7 @@ HGX = replace(H100, switches=4, manager=("active", MANAGER.format("580.95.05")))
 
 
 VERIFICATION = {
-    "fabric manager of another version": machines(
+    "fabric manager of another version": change_machines(
         el1=HGX, ubuntu1=replace(HGX, manager=("active", MANAGER.format("580.82.07")))
     ),
 }

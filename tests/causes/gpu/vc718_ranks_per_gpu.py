@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gpu_samples import Machine, smi
 from records import EL1, UBUNTU1
-from verify_changes import ON, left_to_auto, machines
+from verify_changes import ON, change_machines, left_to_auto
 
 from fullmesh.verify.model import ClusterObservations
 
 
 def idle(seen: ClusterObservations) -> None:
     """Four GPUs on each node, and a rank, as it was worked out when there was one."""
-    machines(**{n: Machine(smi(count=4, **ON), bus=4) for n in (EL1, UBUNTU1)})(seen)
+    change_machines(**{n: Machine(smi(count=4, **ON), bus=4) for n in (EL1, UBUNTU1)})(seen)
     left_to_auto(seen)
 
 

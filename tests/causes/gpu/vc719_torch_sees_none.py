@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from verify_changes import no_driver
+from verify_changes import remove_driver
 
 VERIFICATION = {
-    "no driver": no_driver,
+    "no driver": remove_driver,
 }

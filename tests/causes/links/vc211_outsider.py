@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from verify_changes import outside
+from verify_changes import reach_from_controller
 
 from fullmesh.verify.model import ClusterObservations
 
 
 def outsider(seen: ClusterObservations) -> None:
-    object.__setattr__(seen, "outside", outside(seen))
+    object.__setattr__(seen, "outside", reach_from_controller(seen))
 
 
 VERIFICATION = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from verify_changes import busy, stop_rank
+from verify_changes import set_load, stop_rank
 
 from fullmesh.verify.model import ClusterObservations
 
 
 def waited(seen: ClusterObservations) -> None:
-    busy(seen)
+    set_load(seen)
     stop_rank(seen, "fsdp", "hung")
 
 

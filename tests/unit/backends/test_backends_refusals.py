@@ -1,4 +1,4 @@
-"""Network backends: settings that they refuse because they would lose them."""
+"""Network backends refuse settings that they would lose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible.module_utils.fullmesh.network.backends import (
 from backend_links import ADDRESS, BARE, BOND, MAC, Machine, networkd_state, recorded
 from network_samples import link
 
-# Where each backend finds a file of others for eth1, and one that a link of the plan covers wholly.
+# A foreign file for eth1 of each backend, and one that a planned link covers completely.
 FOREIGN_FILES: dict[str, tuple[str, str]] = {
     "networkmanager": (
         "/etc/NetworkManager/system-connections/x.nmconnection",
@@ -33,17 +33,17 @@ FOREIGN_FILES: dict[str, tuple[str, str]] = {
 }
 
 
-def taken_over(
+def take_over(
     backend: str, more: str, files: dict[str, str] | None = None
 ) -> dict[str, str | None]:
-    """What becomes of files of others, where the one for eth1 says *more* than addresses."""
+    """Take over foreign files, with *more* settings than addresses in the one for eth1."""
     path, text = FOREIGN_FILES[backend]
     state = networkd_state("networkd-link")
     state["/run/systemd/netif/links/6"] = f"NETWORK_FILE={path}\n"
     node = {path: text + more, **ADDRESS, **(state if backend == "networkd" else {})}
     machine = Machine({**node, **(files or {})})
     owner = "networkmanager" if backend == "ifcfg" else backend
-    # the same file is nobody's concern where another interface is taken over
+    # the same file does not matter if another interface is taken over
     machine.foreign(owner, [link(interface="eth7")])
     return machine.foreign(owner, [link()])
 
@@ -147,7 +147,7 @@ def test_a_setting_that_a_link_does_not_cover_is_refused(
     backend: str, more: str, said: str
 ) -> None:
     with pytest.raises(common.ForeignError, match=re.escape(said)) as refused:
-        taken_over(backend, more)
+        take_over(backend, more)
     path = FOREIGN_FILES[backend][0]
     assert str(refused.value).startswith(path + " ")
     assert "Fix: " in str(refused.value)
@@ -162,7 +162,7 @@ def test_a_setting_that_a_link_does_not_cover_is_refused(
         ("networkmanager", "[ipv4]\nroute-table=0\nroute1=10.5.0.0/16,10.0.0.1\ndns=10.0.0.53;\n"),
         ("networkmanager", "[ipv6]\naddr-gen-mode=default\nmethod=auto\n[user]\na.b=c\n"),
         ("networkmanager", "[connection]\nmaster=bond0\nautoconnect=false\n"),
-        # what netplan's renderer writes for every card
+        # netplan's renderer writes these for every interface
         ("networkmanager", "[ethernet]\nwake-on-lan=0\n[ipv6]\nip6-privacy=0\nmethod=ignore\n"),
         (
             "ifcfg",
@@ -205,10 +205,10 @@ def test_a_setting_that_a_link_does_not_cover_is_refused(
 )
 def test_settings_that_a_link_covers_are_no_loss(backend: str, more: str) -> None:
     path = FOREIGN_FILES[backend][0]
-    assert backend == "networkd" or path in taken_over(backend, more) or "autoconnect=false" in more
+    assert backend == "networkd" or path in take_over(backend, more) or "autoconnect=false" in more
 
 
-# What a card sets besides addresses stays in the entry: netplan merges it with ours.
+# An interface's other settings stay in the entry, because netplan merges it with ours.
 @pytest.mark.parametrize(
     "line",
     [
@@ -224,7 +224,7 @@ def test_settings_that_a_link_covers_are_no_loss(backend: str, more: str) -> Non
 )
 def test_netplan_keeps_other_settings_of_a_nic(line: str) -> None:
     path = FOREIGN_FILES["netplan"][0]
-    network = yaml.safe_load(str(taken_over("netplan", f"      {line}\n")[path]))["network"]
+    network = yaml.safe_load(str(take_over("netplan", f"      {line}\n")[path]))["network"]
     assert network["ethernets"] == {"eth1": yaml.safe_load(line)}
 
 
@@ -286,14 +286,14 @@ def test_a_setting_in_a_second_file_is_refused_as_well(
     backend: str, path: str, text: str, said: str
 ) -> None:
     with pytest.raises(common.ForeignError, match=re.escape(said)) as refused:
-        taken_over(backend, "", {path: text})
+        take_over(backend, "", {path: text})
     assert str(refused.value).startswith(path)
 
 
 @pytest.mark.parametrize(
     ("backend", "path", "text"),
     [
-        # udev reads it, whoever configures the interface
+        # udev reads it, whichever program configures the interface
         ("networkd", "/etc/systemd/network/10-eth1.link", "[Link]\nMACAddress=02:00:00:00:00:AA\n"),
         ("networkd", "/etc/systemd/network/21-y.network.d/vrf.conf", "[Network]\nVRF=blue\n"),
         (
@@ -322,7 +322,7 @@ def test_a_setting_in_a_second_file_is_refused_as_well(
     ],
 )
 def test_a_file_that_still_counts_afterwards_is_no_loss(backend: str, path: str, text: str) -> None:
-    assert path not in taken_over(backend, "", {path: text})
+    assert path not in take_over(backend, "", {path: text})
 
 
 def test_networkd_refuses_a_netdev_with_extra_settings() -> None:
@@ -332,7 +332,7 @@ def test_networkd_refuses_a_netdev_with_extra_settings() -> None:
     machine = Machine({path: head + "ARPIntervalSec=1\n"})
     with pytest.raises(common.ForeignError, match=r"Bond\.ARPIntervalSec=1"):
         machine.foreign("networkd", [BOND])
-    # overruled by ours before this change: it is not this change that loses it
+    # ours already overruled it before this change, so this change does not lose it
     machine.files.update(networkd.build_files([BOND]))
     assert path not in machine.foreign("networkd", [BOND])
 
@@ -352,7 +352,7 @@ def test_a_changed_hardware_address_is_not_the_permanent_one() -> None:
     was_set = {"/sys/class/net/eth1/addr_assign_type": "3\n", **ADDRESS}
     with pytest.raises(common.ForeignError, match="hwaddress=02:00:00:00:00:0a"):
         Machine({"/etc/network/interfaces": text, **was_set}).foreign("ifupdown", [link()])
-    # cloud-init names a card by its own address
+    # cloud-init names an interface by its current address
     path, main = "/etc/network/interfaces.d/50-cloud-init", "source interfaces.d/*\n"
     machine = Machine({"/etc/network/interfaces": main, path: text, **was_set})
     assert path in machine.foreign("ifupdown", [link()])
@@ -366,7 +366,7 @@ def test_ifupdown_keeps_settings_that_apply_to_any_owner() -> None:
 
 
 def test_a_vlan_does_not_take_its_parents_profile() -> None:
-    # the VLAN that is there already has the hardware address of eth0, which carries our ssh
+    # the existing VLAN has the hardware address of eth0, which carries our ssh
     files = {
         "/sys/class/net/vlan7/address": MAC,
         "/sys/class/net/eth0/address": MAC,

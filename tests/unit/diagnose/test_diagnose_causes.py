@@ -28,8 +28,8 @@ from diagnosis_cases import HEALTHY
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 from records import World
-from records import diagnosed as judged
-from records import diagnosis as load
+from records import diagnose_answers as judged
+from records import load_diagnosis as load
 
 from fullmesh.causes.firewall.blocked_links import is_accepted_by_rich_rule
 from fullmesh.diagnose import inventory, show

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from causes.cases import CHANGES
 from diagnosis_cases import HEALTHY
-from records import diagnosed as judged
+from records import diagnose_answers as judged
 
 from fullmesh import cli
 from fullmesh.verbs import diagnose as diagnose_cli

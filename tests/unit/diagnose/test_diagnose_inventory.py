@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import EL1 as EL
 from records import UBUNTU1 as UB
-from records import diagnosed as judged
+from records import diagnose_answers as judged
 
 from fullmesh import contract
 from fullmesh.diagnose import inventory

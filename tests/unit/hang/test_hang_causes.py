@@ -17,10 +17,10 @@ from fullmesh.causes.hang.job import CAUSE, HangFinding, JobSample, ObservedJob
 from fullmesh.hang import recorder
 from fullmesh.hang.judge import hang_finding_sort_key, judge_job, load_hang_causes
 
-ASKED = ("HG-152", "HG-181", "HG-183", "HG-184", "HG-185")  # the verb's, test_hang_ask.py
+ASKED = ("HG-152", "HG-181", "HG-183", "HG-184", "HG-185")  # of the verb, see test_hang_ask.py
 
 
-READ = ("HG-171", "HG-172", "HG-173", "HG-174")  # a file's, test_hang_recorder.py
+READ = ("HG-171", "HG-172", "HG-173", "HG-174")  # of a file, see test_hang_recorder.py
 
 
 NOTHING_WRONG = ("HG-162", "HG-163")
@@ -57,7 +57,7 @@ def test_a_real_job_gives_its_cause(name: str) -> None:
 
 @pytest.mark.parametrize("name", JOBS)
 def test_one_sample_suffices_for_a_hung_job(name: str) -> None:
-    """What a second look adds is that a job goes on."""
+    """A second sample only shows that a job continues."""
     samples = hang_records.load(name)
     if JOBS[name][0][0] not in NOTHING_WRONG:
         assert [one[:2] for one in heads(samples[-1:])] == [one[:2] for one in JOBS[name]]
@@ -105,7 +105,7 @@ def test_every_code_is_given_by_a_record() -> None:
 
 
 def test_a_cause_explains_only_lighter_ones() -> None:
-    """So nothing explains itself, and the order of the findings does not matter."""
+    """So no finding explains itself, and the order of the findings does not matter."""
     causes = load_hang_causes()
     for cause in causes.values():
         for code in (code for one in cause.explains for code in one.codes):
@@ -128,7 +128,7 @@ def test_a_silent_rank_is_a_cause_if_others_wait_for_it() -> None:
     assert (finding.severity, finding.waiting) == (CAUSE, (0, 1, 3))
 
     def elsewhere(samples: Any) -> None:
-        """A rank that is in no group of those that stand."""
+        """A rank that is in no hung group."""
         for sample in samples:
             nothing = recorder.make_recorded_rank(4, [], [])
             nothing.update(process="unasked", missing=[{"what": "process", "why": "no route"}])
@@ -138,7 +138,7 @@ def test_a_silent_rank_is_a_cause_if_others_wait_for_it() -> None:
     assert (first.code, second.code, second.severity) == ("HG-107", "HG-151", "warning")
 
 
-# -- what is said
+# -- the messages
 def test_a_sleeping_rank_is_reported_with_the_waiting_ranks() -> None:
     finding = only("late_four")
     assert finding.cause == (
@@ -166,7 +166,7 @@ def test_the_checkpoint_file_and_its_server_are_named() -> None:
 
 
 def test_a_chain_of_waiting_ends_at_its_first_cause() -> None:
-    """Rank 2 waits for 3 in their own group, all others for both: only rank 3 is to be looked at."""
+    """Rank 2 waits for 3 in their own group, all others for both, so only rank 3 is named."""
     finding = only("late_chain")
     assert finding.ranks == (3,)
     assert finding.waiting == (0, 1, 2)
@@ -193,12 +193,12 @@ def test_an_end_is_explained_and_lost_connections_follow() -> None:
 
 
 def test_gpu_activity_beside_a_hung_collective_is_shown() -> None:
-    """NCCL's kernels wait at 100 %, with little power: that, or a driver that no longer answers, is evidence."""
+    """NCCL's kernels wait at 100 % with little power. This, or a driver that does not answer, is evidence."""
 
     def busy(samples: Any) -> None:
-        card = {"index": 3, "uuid": "GPU-aa", "busy": 100, "watts": 92, "memory": 1 << 30}
+        gpu = {"index": 3, "uuid": "GPU-aa", "busy": 100, "watts": 92, "memory": 1 << 30}
         for sample in samples:
-            sample[0]["gpus"] = [card]
+            sample[0]["gpus"] = [gpu]
             sample[1]["missing"].append({"what": "gpus", "why": "nvidia-smi does not answer"})
 
     (finding,) = judge_job(hang_records.changed("network", busy))
@@ -223,7 +223,7 @@ def test_if_some_ranks_leave_a_collective_the_others_are_named() -> None:
 
 
 def test_the_line_is_the_users_own_not_a_packages() -> None:
-    """Lightning stands between the script and what it calls."""
+    """Lightning is between the script and its callees."""
 
     def wrapped(samples: Any) -> None:
         for sample in samples:
@@ -244,7 +244,7 @@ def test_the_cause_of_more_waiting_ranks_comes_first() -> None:
 
 
 def test_a_rank_that_only_its_group_knows_is_missed() -> None:
-    """Nobody says how many ranks there are, and the answer of one is not there."""
+    """The world size is unknown, and the answer of one rank is missing."""
 
     def lost(samples: Any) -> None:
         for sample in samples:
@@ -258,7 +258,7 @@ def test_a_rank_that_only_its_group_knows_is_missed() -> None:
 
 
 def test_the_default_group_includes_ranks_that_entered_nothing() -> None:
-    """As with Gloo's own record, which does not tell who is in a group."""
+    """As with Gloo's own record, which does not list the members of a group."""
 
     def nothing(samples: Any) -> None:
         for sample in samples:
@@ -284,7 +284,7 @@ def test_a_gpu_that_has_not_started_is_reported_once() -> None:
     assert [one.code for one in finding.follows] == ["HG-161"]
 
 
-# -- what is no hang
+# -- jobs that do not hang
 def test_operations_younger_than_the_limit_are_not_waited_in() -> None:
     for name in ("late_sleep", "late_four", "kinds", "network", "groups_crossed"):
         assert heads(hang_records.load(name), stalled=60) == []
@@ -297,7 +297,7 @@ def test_a_healthy_job_gives_no_finding_in_any_sample() -> None:
 
 
 def test_progress_in_another_sample_is_no_hang() -> None:
-    """At the first look rank 0 waits for rank 1, at the second for something later: the job goes on."""
+    """In the first sample rank 0 waits for rank 1, in the second for a later operation: the job continues."""
     samples = hang_records.load("slow")
     assert "HG-107" in [code for code, *_ in heads(samples[:1])]
     assert [code for code, *_ in heads(samples[:2])] == ["HG-162"]
@@ -323,7 +323,7 @@ def test_shapes_may_differ_where_sizes_do_not() -> None:
 
 
 def test_a_harmless_difference_is_no_finding() -> None:
-    """Long before the ranks stand, all came out of a collective with different types."""
+    """Long before the hang, all ranks left a collective with different types."""
 
     def harmless(samples: Any) -> None:
         for sample in samples:
@@ -345,7 +345,7 @@ def test_pending_async_work_does_not_make_a_sleeper_wait() -> None:
 
 
 def test_a_subgroup_is_not_waited_in_by_those_outside() -> None:
-    """Ranks 0 and 1 never enter the group of 2 and 3, also where nobody says who is in it."""
+    """Ranks 0 and 1 never enter the group of 2 and 3, even if its members are unknown."""
 
     def unknown(samples: Any) -> None:
         for sample in samples:

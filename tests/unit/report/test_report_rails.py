@@ -36,11 +36,11 @@ RAILS = [
 
 def diagnose(*changes: Break, planned: bool = True) -> Any:
     """The result of a recorded diagnosis, in which both nodes have two rails."""
-    world = records.world("healthy")
+    world = records.load_world("healthy")
     together(tried(), *changes)(world)
     if planned:
         world["plan"]["rails"] = RAILS
-    return records.diagnosed(world)
+    return records.diagnose_answers(world)
 
 
 def show(result: Any) -> str:
@@ -97,17 +97,19 @@ def test_a_rail_that_fails_shows_the_cause_in_its_cell() -> None:
 def test_a_cell_has_the_root_cause_of_its_finding() -> None:
     """A firewall rule that drops the packets of soft-RoCE."""
     (change,) = dg196_rdma_rule.CHANGES.values()
-    world = records.world("healthy")
+    world = records.load_world("healthy")
     change.apply(world)
-    bad = next(one for one in rails.build_rail_matrices(records.diagnosed(world)) if not one.works)
+    bad = next(
+        one for one in rails.build_rail_matrices(records.diagnose_answers(world)) if not one.works
+    )
     assert {cell.lines[0] for cell in bad.list_cells()} == {"DG-196"}
 
 
 def test_measured_rates_are_in_the_cells() -> None:
-    world = records.world("healthy")
+    world = records.load_world("healthy")
     dg199_slow_rail.rated(el1_2=13_000.0)(world)
     world["plan"]["rails"] = RAILS
-    result = records.diagnosed(world)
+    result = records.diagnose_answers(world)
     found = {one.rails[0]: one for one in rails.build_rail_matrices(result)}
     assert found["rail2"].works
     assert [[list(cell.lines) for cell in cells if cell] for _, cells in found["rail2"].rows] == [
@@ -154,7 +156,7 @@ def test_rails_that_are_not_planned_have_the_name_of_their_network(
 ) -> None:
     changes = []
     for name, host in ((EL, 11), (UB, 12)):
-        held = records.world("healthy")["nodes"][name]["node"]["facts"]["survey"]["interfaces"]
+        held = records.load_world("healthy")["nodes"][name]["node"]["facts"]["survey"]["interfaces"]
         rail_nics = [
             {**held[0], "name": f"eth{rail}", "addresses": [f"10.8{rail}.0.{host}/24"]}
             for rail in (1, 2)

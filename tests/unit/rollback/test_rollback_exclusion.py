@@ -28,10 +28,12 @@ def test_a_second_change_is_refused_with_start_and_owner(node: Machine) -> None:
     transaction_engine.arm(node.run, "peer_firewall", 30, [], [])
 
 
-def test_two_that_arm_at_the_same_moment(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_changes_armed_at_once_exclude_each_other(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transaction_engine, "LOCK_SECONDS", 0)
     node.store.mkdir()
-    with transaction_engine.hold_lock(str(node.store / "lock"), 0):  # noqa: SIM117 (what raises stands alone)
+    with transaction_engine.hold_lock(str(node.store / "lock"), 0):  # noqa: SIM117 (the call that raises is alone)
         with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-101\]"):
             node.arm()
 
@@ -48,7 +50,7 @@ def test_the_next_run_reverts_a_transaction_without_guard(node: Machine) -> None
 
 
 @pytest.mark.parametrize("turn", range(12))
-def test_the_time_is_over_while_confirm_arrives(node: Machine, turn: int) -> None:
+def test_a_confirmation_at_the_deadline_wins_or_loses_completely(node: Machine, turn: int) -> None:
     path = node.etc / "file"
     path.write_text("before")
     node.arm(path)
@@ -75,7 +77,7 @@ def test_a_late_guard_does_not_undo_the_next_transaction(node: Machine) -> None:
     node.arm(path)
     path.write_text("after")
     assert not transaction_engine.claim_transaction(str(node.folder), "restoring", token)
-    # the shell that the old guard is finds the new transaction's script
+    # the shell of the old guard finds the new transaction's script
     subprocess.run(late[late.index("/bin/sh") :], check=True, timeout=60)
     assert transaction_engine.state_of(str(node.folder)) == "armed"
     assert path.read_text() == "after"
@@ -87,9 +89,9 @@ def test_a_late_guard_does_not_undo_the_next_transaction(node: Machine) -> None:
     assert "not confirmed in time" in transaction_engine.report_of(NAME)["why"]
 
 
-@pytest.mark.parametrize("end", ["confirmed", "put back", "put back, and another"])
+@pytest.mark.parametrize("end", ["confirmed", "reverted", "reverted, then another"])
 def test_a_guard_ends_with_its_change(node: Machine, end: str) -> None:
-    """Whoever ends the change also ends the guard; where that was killed in between, it goes by itself."""
+    """A confirmation or rollback also ends the guard. If it was killed before that, the guard ends by itself."""
     path = node.etc / "file"
     node.arm(path)
     guard = node.guards()[-1]
@@ -99,13 +101,13 @@ def test_a_guard_ends_with_its_change(node: Machine, end: str) -> None:
             assert transaction_engine.claim_transaction(str(node.folder), "confirmed")
         else:
             node.engine("restore", str(node.folder))
-        if end == "put back, and another":
+        if end == "reverted, then another":
             assert transaction_engine.disarm(node.run, NAME) == "fired"
             node.arm(path)
         assert process.wait(20) == 0
     assert transaction_engine.state_of(str(node.folder)) == {
         "confirmed": "confirmed",
-        "put back": "fired",
+        "reverted": "fired",
     }.get(end, "armed")
 
 
@@ -135,7 +137,7 @@ def test_a_change_ends_its_guard_but_not_itself(
 def test_an_unreadable_journal_still_has_an_owner(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full table of files, a disk that stumbles: the rollback took that for a change that was over, and went."""
+    """After "too many open files" or a disk error, the rollback once regarded the change as over and ended."""
     node.arm(node.etc / "file")
     token = node.guards()[-1][-1].split()[-2]
     journal = node.folder / "journal.json"
@@ -167,7 +169,7 @@ def test_an_unreadable_journal_still_has_an_owner(
 def test_a_guard_that_is_reverting_may_finish(
     node: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody who confirms while it puts back waits for it, and does not end it when that takes too long."""
+    """A confirmation waits for a running rollback, and does not stop it when the wait takes too long."""
     node.arm(node.etc / "file")
     assert transaction_engine.claim_transaction(str(node.folder), "restoring")
     monkeypatch.setattr(transaction_engine, "RESTORE_SECONDS", 0)
@@ -185,9 +187,10 @@ def test_a_guard_without_its_script_ends_well(node: Machine) -> None:
 
 
 def test_systemd_can_reload_the_guard_unit(node: Machine) -> None:
-    """Found by tests/cuts/test_drawn_cuts.py: after a daemon-reload it was started, and its script did nothing.
+    """Found by tests/cuts/test_drawn_cuts.py: after a daemon-reload it started, and its script did nothing.
 
-    systemd 252 puts a backslash before these when it writes a unit of ours, and leaves it there when it reads.
+    systemd 252 writes a backslash before these characters in a unit, and does not remove it when it
+    reads the unit.
     """
     node.arm(node.etc / "file")
     assert not set("$`\\") & set("".join(node.guards()[0]))

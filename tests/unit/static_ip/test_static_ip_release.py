@@ -1,4 +1,4 @@
-"""static_ip: interfaces and addresses that no link has any more."""
+"""static_ip: interfaces and addresses that are no longer in any link."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ELSEWHERE = link(interface="eth2", addresses=["10.1.0.11/24"])
 
 
 def with_a_second_card(machine: Machine, *links: dict[str, Any]) -> Machine:
-    """The links are confirmed first."""
+    """Confirm the links, then add a second interface."""
     for name, value in (("type", "1"), ("ifindex", "3")):
-        card = machine.root / "sys/class/net/eth2"
-        card.mkdir(exist_ok=True)
-        (card / name).write_text(value + "\n")
+        device = machine.root / "sys/class/net/eth2"
+        device.mkdir(exist_ok=True)
+        (device / name).write_text(value + "\n")
     if links:
         machine.run(links=list(links))
     machine.kernel = [kernel(OURS), kernel(name="eth2")]
@@ -33,17 +33,17 @@ def with_a_second_card(machine: Machine, *links: dict[str, Any]) -> Machine:
 def test_an_interface_that_carries_ssh_is_not_let_go(
     tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch, backend: str, check: bool
 ) -> None:
-    """It would work until the next boot, which would bring nothing up there."""
+    """It would work until the next boot, which would not bring it up."""
     machine = with_a_second_card(made(tmp_path, backend, monkeypatch), link())
-    ours = {path: Path(path).read_text() for path in machine.ours()}
+    own_files = {path: Path(path).read_text() for path in machine.ours()}
     monkeypatch.setattr(
         network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"]
     )
     words = r"IP-120\] eth1 carries this connection, to 10\.0\.0\.11: .*fullmesh_links.*undo\.yml"
     with pytest.raises(network_links.LinkError, match=words):
         machine.call(links=[ELSEWHERE], check=check)
-    assert {path: Path(path).read_text() for path in machine.ours()} == ours
-    # where the other one has that address from now on, or ssh comes in elsewhere, it may go
+    assert {path: Path(path).read_text() for path in machine.ours()} == own_files
+    # it may be removed if the other interface gets that address, or if ssh uses another one
     moved = ELSEWHERE | {"addresses": ["10.1.0.11/24", "10.0.0.11/24"]}
     assert machine.call(links=[moved], check=True)["changed"]
     monkeypatch.setattr(
@@ -59,7 +59,7 @@ def test_an_interface_with_the_default_route_is_kept(machine: Machine) -> None:
     with pytest.raises(network_links.LinkError, match=words):
         machine.call(links=[ELSEWHERE])
     assert machine.call(links=[ELSEWHERE | {"gateway": "10.1.0.1"}], check=True)["changed"]
-    # another one stays, of somebody else's interface
+    # another one stays, that of a foreign interface
     machine.routes = {"-4": [NET, way(), way(dev="eth0", metric=100)]}
     assert machine.call(links=[ELSEWHERE], check=True)["changed"]
 
@@ -67,7 +67,7 @@ def test_an_interface_with_the_default_route_is_kept(machine: Machine) -> None:
 def test_configuration_of_others_may_be_replaced(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No file of ours gives eth1 its address, and none takes it away."""
+    """None of our files gives eth1 its address, and none removes it."""
     with_a_second_card(machine)
     monkeypatch.setattr(
         network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"]
@@ -90,13 +90,15 @@ FILES = [
     ("stays", "lost"),
     [
         ([], ["10.0.0.11", "10.5.0.11", "fd00::11"]),
-        # one address that finds another card does not save the others
+        # an address on another interface does not save the others
         (["10.5.0.11/24"], ["10.0.0.11", "fd00::11"]),
         (["fd00::11/64", "10.0.0.11/24"], ["10.5.0.11"]),
         (["10.0.0.11/24", "10.5.0.11/24", "fd00::11/64"], []),
     ],
 )
-def test_addresses_that_no_link_has_any_more(file: str, stays: list[str], lost: list[str]) -> None:
+def test_addresses_without_a_link_are_lost_or_kept(
+    file: str, stays: list[str], lost: list[str]
+) -> None:
     seen = ip_tool.parse_links(json.dumps(BOTH))
     links = [link(interface="eth2", addresses=stays, dns=["10.0.0.11"])]
     assert network_static_ip.find_dropped_addresses([file], links, seen) == (
@@ -129,7 +131,7 @@ def test_removing_the_gateway_of_a_link_is_refused(machine: Machine) -> None:
         machine.call()
     machine.routes = {"-4": [NET]}
     assert machine.run()["changed"]
-    # nothing is about to change: whoever sets a route by hand is not asked
+    # nothing is about to change, so a manual route does not matter
     machine.routes = {"-4": [NET, way()]}
     assert machine.run()["changed"] is False
 
@@ -152,9 +154,9 @@ def test_the_other_familys_default_route_is_named_as_a_route(machine: Machine) -
 @pytest.mark.parametrize(
     ("seen", "route", "wanted"),
     [
-        # a router's advertisement: off in our files, and none of theirs
+        # a router advertisement: off in our files, and not in theirs
         (kernel(OURS), way(protocol="ra"), link()),
-        # another interface's, which stays with its lease
+        # a route of another interface, which stays with its lease
         (kernel(OURS), way(dev="eth0", protocol="dhcp"), link()),
         # a VLAN's parent keeps its own files
         (
@@ -162,20 +164,20 @@ def test_the_other_familys_default_route_is_named_as_a_route(machine: Machine) -
             way(protocol="dhcp"),
             link(interface="eth1.7", vlan={"id": 7, "parent": "eth1"}),
         ),
-        # from one address to another: tried, and put back where it was wrong
+        # a change of the address: tried, and reverted if it is wrong
         (kernel({"local": "10.0.0.50"}), way(), link()),
-        # a gateway that is no neighbour of the new address could not be written down
+        # a gateway that is no neighbor of the new address cannot be configured
         (kernel({"local": "10.7.0.5", "dynamic": True}), way(via="10.7.0.1"), link()),
     ],
 )
-def test_a_default_route_that_is_not_the_links_to_keep(
+def test_a_default_route_is_kept_only_if_the_link_needs_it(
     machine: Machine, seen: dict[str, Any], route: dict[str, Any], wanted: Link
 ) -> None:
     machine.kernel, machine.routes = [seen], {"-4": [route]}
     assert machine.call(check=True, links=[wanted])["changed"]
 
 
-def test_a_default_route_that_another_interface_keeps(machine: Machine) -> None:
+def test_a_default_route_of_another_interface_is_no_obstacle(machine: Machine) -> None:
     machine.kernel, machine.routes = (
         [kernel(OURS)],
         {"-4": [way(), way(dev="eth0", via="10.9.0.1")]},

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def link_view(*addresses: str, **change: Any) -> ViewLink:
-    """An interface as the engine sees it."""
+    """Return an interface as the engine sees it."""
     plain: ViewLink = {
         "mtu": 1500,
         "up": True,
@@ -32,7 +32,7 @@ def link_view(*addresses: str, **change: Any) -> ViewLink:
 
 
 def remembered(root: Path, paths: list[str]) -> None:
-    """What the role's task `Remember` makes: there were no such files."""
+    """Make the undo point of the role's task `Remember`, for files that did not exist."""
     point = record.UndoPoint(str(root), "static_ip")
     point.save(point.load() | {"files": {path: {"kind": "absent"} for path in paths}}, {})
 
@@ -75,17 +75,17 @@ def test_an_undo_does_not_take_a_reassigned_lease(
         network_links.engine, "read_kernel_view", lambda names: before if names else nothing
     )
     machine.run()
-    asked: list[str] = []
+    fail_on_probe: list[str] = []
 
     def duplicate_of(interface: str, mac: str, address: str) -> str:
-        asked.append(address)
+        fail_on_probe.append(address)
         return owner
 
     monkeypatch.setattr(network_links.reach, "find_duplicate_host", duplicate_of)
     paths = [path[len(str(machine.root)) :] for path in machine.ours()]
     remembered(machine.root, paths)
     if owner:
-        # our connection would have to come back there
+        # our connection would have to return there
         monkeypatch.setattr(
             network_links.session,
             "find_ssh_session",
@@ -99,7 +99,7 @@ def test_an_undo_does_not_take_a_reassigned_lease(
         assert [path[len(str(machine.root)) :] for path in machine.ours()] == paths
         monkeypatch.setattr(network_links.session, "find_ssh_session", lambda *_: [])
     machine.call("absent")
-    assert set(asked) == {"10.0.0.7"}
+    assert set(fail_on_probe) == {"10.0.0.7"}
     journal = json.loads((machine.root / "store/static_ip/journal.json").read_text())
     assert journal["runtime"]["ours"] == {
         "addresses": {} if owner else {"eth1": ["10.0.0.7/24"]},
@@ -107,18 +107,18 @@ def test_an_undo_does_not_take_a_reassigned_lease(
         "links": ["eth1"],
     }
     last = json.loads((machine.root / "store/static_ip/plan.json").read_text())["last"]
-    # where it is taken, the interface is left to its owner
+    # if it is taken, the interface is left to its owner
     assert list(last["links"]) == ([] if owner else ["eth1"])
     assert last["routes"] == ([] if owner else before["routes"])
-    for card in last["links"].values():
-        assert (card["addresses"], card["leases"]) == (["10.0.0.7/24"], ["10.0.0.7/24"])
+    for state in last["links"].values():
+        assert (state["addresses"], state["leases"]) == (["10.0.0.7/24"], ["10.0.0.7/24"])
 
 
 def test_a_current_lease_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(*_: object) -> str:
+    def fail_on_probe(*_: object) -> str:
         raise AssertionError("asked")
 
-    monkeypatch.setattr(network_links.reach, "find_duplicate_host", asked)
+    monkeypatch.setattr(network_links.reach, "find_duplicate_host", fail_on_probe)
     had = {"leases": ["10.0.0.11/24"]}
     seen = ip_tool.parse_links(
         json.dumps([kernel(OURS), {**kernel(name="eth2"), "master": "bond0"}])
@@ -131,7 +131,7 @@ def test_a_current_lease_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_recreated_device_is_recreated_in_the_rollback(
     tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The VLAN over a bond of another mode is brought up with it, and so it is when nobody confirms."""
+    """The VLAN over a bond of another mode is brought up with the bond, also after a missing confirmation."""
     machine = made(tmp_path, "netplan", monkeypatch)
     for name in ("bond0", "eth1"):
         (tmp_path / "sys/class/net" / name).mkdir(exist_ok=True)
@@ -181,7 +181,7 @@ def test_a_recreated_device_is_recreated_in_the_rollback(
 def test_undo_after_two_changes_finds_the_second_rollback(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First the cluster's card, then, in a later run, the one that carries ssh: its lease is where undo goes."""
+    """The first run changes the cluster's interface, a later one that of ssh. Undo restores the lease of the second."""
     point = machine.root / "var/lib/fullmesh/undo/static_ip"
     (point / "blobs").mkdir(parents=True)
     (machine.root / "sys/class/net/eth0").mkdir()
@@ -217,13 +217,13 @@ BACK = {"why": "nobody came", "faults": []}
     [
         (False, {"armed": True}, BACK, True),
         (True, {"armed": True}, BACK, False),
-        # an undo has a point to go back to
+        # an undo has a point to return to
         (None, {"armed": True}, BACK, False),
-        # confirmed after all, or silent: nobody knows what stands there
+        # confirmed after all, or no answer: the state is unknown
         (False, {"armed": True}, {}, False),
         (False, {"unreachable": True}, {}, False),
         (False, None, {}, False),
-        # something could not be put back: the undo may still do it
+        # a file could not be restored, but the undo may still do it
         (False, {"armed": True}, {"why": "", "faults": ["no room"]}, False),
         # refused before anything was armed
         (False, {"failed": True}, {}, True),
@@ -238,7 +238,7 @@ def test_the_undo_point_of_a_failed_change_is_forgotten(
     (task,) = [one for one in rescue if "block" in one]
     (forget,) = task["block"]
     assert forget["undo_point"] == {"role": "static_ip", "state": "forgotten"}
-    # what keeps it from being forgotten is told with the reason of the failure, not in its place
+    # the reason of the failure is reported with, not replaced by, the reason to keep the undo point
     assert "{{ __static_ip_failure }}" in str(task["rescue"])
     plan = {} if remembered is None else {"remembered": remembered}
     known: dict[str, Any] = {"__static_ip_plan": plan, "__static_ip_restored": {"report": report}}
