@@ -133,6 +133,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "slurm-options": ("LG-743",),
     "slurm-step": ("LG-734",),
     "stale-ranks": ("LG-316",),
+    "storage": ("LG-527",),
     "sysv-memory": ("LG-518",),
     "too-few-gpus": ("LG-312",),
     "too-many-peers": ("LG-446",),

@@ -134,7 +134,7 @@ NOT_OWN = re.compile(
     r"|\bsockets?\b|\btime[sd]?[ -]?outs?\b|\bconnect(?:ion|ed|ing)?\b|\brefused\b|reset by peer|broken pipe"
     r"|unreachable|\bpeers?\b|rendezvous|watchdog|(?:CUDA|HIP|cuBLAS|cuDNN)\w{0,20} (?:error|failure)|CUBLAS_STATUS"
     r"|out of memory|\bdriver\b|see root cause|\bdied\b|\bkilled\b|exited unexpectedly|no space left|\[Errno \d"
-    r"|cannot allocate|\bhost(?:name)?\b|operation not permitted"
+    r"|cannot allocate|\bhost(?:name)?\b|operation not permitted|: undefined\s*$"
 )
 NAMED = re.compile(
     r"(?:^|[\s\]:|)(\"'])(?P<error>(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z_]\w{0,60})?(?:Error|Exception))"

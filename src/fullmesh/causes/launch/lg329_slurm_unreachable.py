@@ -11,7 +11,7 @@ reached, or the launched container did not start in time.
 **Fix:** Open Slurm's ports (SlurmdPort, SrunPortRange) between the nodes, fix the node, and set it
 to resume. If a large image is the reason, import it before the step.
 
-**Source:** read: Slurm's messages
+**Source:** StanfordLegion/gasnet#25, read: Slurm's messages
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ CAUSE = LogCause(
             "Task launch for StepId=",
             r"(?P<detail>Task launch for StepId=\S{1,30} failed on node [\w.-]{1,80})",
         ),
+        Pattern("timeout waiting for task launch", r"(?P<detail>timeout waiting for task launch)"),
         Pattern("slurm_receive_msg", r"(?P<detail>slurm_receive_msgs?): \[\["),
     ),
     weight=80,

@@ -12,7 +12,7 @@ process then runs alone.
 the allocation instead of srun. If the program does not need MPI, remove mpi4py, or unset the
 variables SLURM_* and PMI_* for it.
 
-**Source:** open-mpi/ompi#10940, read: Open MPI's help text of its ess and schizo frameworks
+**Source:** open-mpi/ompi#10940, NVIDIA/pyxis#88, read: Open MPI's help text of its ess and schizo frameworks
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ CAUSE = LogCause(
             r"OPAL ERROR: Unreachable in file \w{1,20}_client\.c",
         ),
         Pattern("PMI2_Init failed to int"),
+        Pattern("pmix_psec_base_open failed"),
     ),
     weight=88,
     recorded=(

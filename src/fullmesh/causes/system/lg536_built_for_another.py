@@ -38,7 +38,11 @@ CAUSE = LogCause(
         ),
     ),
     patterns=(
-        Pattern("undefined symbol: _Z", r"rror: .{0,400}(?P<detail>undefined symbol: _Z\w{1,120})"),
+        # the exceptions of two processes may share a line, and this may begin the next one
+        Pattern(
+            "undefined symbol: _Z",
+            r"(?:rror: .{0,400}|\A\S{1,300}\.so[\w.]{0,20}: )(?P<detail>undefined symbol: _Z\w{1,120})",
+        ),
         Pattern(
             "compiled with different CUDA major versions",
             r"(?P<detail>PyTorch and \w{1,40} were compiled with different CUDA major versions)",
