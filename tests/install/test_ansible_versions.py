@@ -23,7 +23,10 @@ PYTHONS = {
     (2, 18): ("3.11", "3.12", "3.13"),
     (2, 20): ("3.12", "3.13", "3.14"),
     (2, 21): ("3.12", "3.13", "3.14"),
+    (2, 22): ("3.13", "3.14"),
 }
+# A release that has only candidates so far: the requirement names one, or pip would not take it.
+CANDIDATES = {(2, 22): "rc1"}
 # what reads modules' answers and reports, and the tests' own
 BESIDE = ("jinja2", "jsonschema", "msgspec", "rich", "hypothesis", "pytest")
 TOLD_WITHIN = 60
@@ -35,9 +38,9 @@ def environment(release: tuple[int, int], place: Path) -> Path:
     if not python:
         pytest.skip(f"no Python {' or '.join(PYTHONS[release])} on this machine")
     subprocess.run(["uv", "venv", "--quiet", "--python", python, place / "env"], check=True)
-    word = ".".join(map(str, release))
+    wanted = f"ansible-core~={release[0]}.{release[1]}.0{CANDIDATES.get(release, '')}"
     install = ["uv", "pip", "install", "--quiet", "--python", place / "env/bin/python"]
-    subprocess.run([*install, f"ansible-core~={word}.0", *BESIDE], check=True)
+    subprocess.run([*install, wanted, *BESIDE], check=True)
     return place / "env/bin"
 
 

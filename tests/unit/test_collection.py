@@ -146,7 +146,7 @@ def test_settings_without_the_checkouts_places(files: dict[str, bytes]) -> None:
 
 
 def test_the_versions_of_ansible_are_those_of_the_plan() -> None:
-    assert yaml.safe_load(collection.runtime())["requires_ansible"] == ">=2.16.0,<2.22"
+    assert yaml.safe_load(collection.runtime())["requires_ansible"] == ">=2.16.0,<2.23"
 
 
 def test_links_have_a_target(files: dict[str, bytes]) -> None:

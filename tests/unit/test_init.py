@@ -258,9 +258,24 @@ def test_a_machine_without_an_answer_or_without_root() -> None:
         ("ssh: connect to host gpu1 port 22: No route to host", "ssh ann@gpu1"),
         ("sudo: a password is required", "-K"),
         ("ann is not in the sudoers file.", "-K"),
-        ("sudo: interactive authentication is required", "-K"),
-        ("sudo: I'm sorry ann. I'm afraid I can't do that", "-K"),
+        # recorded with sudo-rs 0.2.5 of Debian 13
+        ("sudo-rs: interactive authentication is required", "-K"),
+        ("sudo-rs: I'm sorry ann. I'm afraid I can't do that", "-K"),
+        ("sudo: Authentication failed, try again.", "-K"),
+        ("sudo-rs: Maximum 3 incorrect authentication attempts", "-K"),
         ("Timeout (12s) waiting for privilege escalation prompt: ", "ansible_become_exe: sudo.ws"),
+        # recorded: ansible-core 2.21 with the right password, 2.22 with a wrong one
+        (
+            "Timed out waiting for become success or become password prompt.\n>>> Standard Error\n"
+            "[sudo: [sudo via ansible, key=ezhx] password:] Password:",
+            "ansible-core 2.22",
+        ),
+        (
+            "Timed out waiting for become success or become password prompt.\n>>> Standard Error\n"
+            "[sudo: [sudo via ansible, key=ezhx] password:] Password: \n"
+            "sudo: Authentication failed, try again.\n",
+            "-K",
+        ),
         ("/bin/sh: 1: /usr/bin/python3: not found", "python3"),
         ("OSError: [Errno 28] No space left on device", "df -h"),
     ],

@@ -233,12 +233,12 @@ def test_all_faults_at_once() -> None:
     assert codes(hosts) == ["PL-104", "PL-109", "PL-112"]
 
 
-@pytest.mark.parametrize("version", ["2.16.0", "2.19.14", "2.21.3rc1"])
+@pytest.mark.parametrize("version", ["2.16.0", "2.19.14", "2.21.3", "2.22.0rc1"])
 def test_controllers_that_can_run_this(version: str) -> None:
     assert plan.find_controller_faults(version) == []
 
 
-@pytest.mark.parametrize("version", ["2.15.13", "2.9.27", "2.22.0", "3.0", ""])
+@pytest.mark.parametrize("version", ["2.15.13", "2.9.27", "2.23.0", "3.0", ""])
 def test_controllers_that_cannot(version: str) -> None:
     assert [fault.code for fault in plan.find_controller_faults(version)] == ["PL-121"]
 

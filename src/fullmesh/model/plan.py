@@ -81,7 +81,7 @@ CODES = {
     "PL-141": "The cables of a rail do not join the nodes to a ring",
 }
 ACCELERATOR = "torch_runtime_accelerator"
-LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 21]
+LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 22]
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def derive_from_hostvars(
 def find_controller_faults(ansible_core: str) -> list[Fault]:
     """Return a fault if the roles do not support the controller's ansible-core.
 
-    2.16 is the last version that manages Python 3.6 and 2.7 nodes (EL 7 and 8). 2.21 is the newest tested one.
+    2.16 is the last version that manages Python 3.6 and 2.7 nodes (EL 7 and 8). 2.22 is the newest tested one.
     """
     numbers = [int(part) for part in re.findall(r"\d+", ansible_core)[:2]]
     if LOWEST_ANSIBLE <= numbers <= HIGHEST_ANSIBLE:
@@ -165,7 +165,7 @@ def find_controller_faults(ansible_core: str) -> list[Fault]:
         Fault(
             "PL-121",
             f"ansible-core {ansible_core} is not supported",
-            "Use 2.16 to 2.21: pip install -r requirements.txt",
+            "Use 2.16 to 2.22: pip install -r requirements.txt",
         )
     ]
 

@@ -28,22 +28,23 @@ CASES: tuple[tuple[str, str, str], ...] = (
         "Start sshd on it, or set ansible_port",
     ),
     (
-        r"waiting for privilege escalation prompt",
+        r"sudo: a password is required|Missing sudo password|a terminal is required|incorrect sudo password"
+        r"|is not in the sudoers|may not run sudo|sudo: command not found|sudo: not found"
+        # sudo-rs, the sudo of Ubuntu 25.10 and later (seen with 0.2.5)
+        r"|interactive authentication is required|I'm afraid I can't do that"
+        r"|incorrect authentication attempts|Authentication failed, try again",
+        "its user cannot become root with sudo, or not without a password",
+        "Give the password with -K, or allow the user sudo without a password",
+    ),
+    (
+        r"waiting for (privilege escalation|become success or become password) prompt",
         "sudo does not show the password prompt that Ansible expects, as sudo-rs (Ubuntu 25.10 and later) does not",
-        "Set ansible_become_exe: sudo.ws for it, or allow the user sudo without a password",
+        "Set ansible_become_exe: sudo.ws, use ansible-core 2.22 or newer, or allow the user sudo without a password",
     ),
     (
         r"timed out|No route to host|Network is unreachable|Timeout",
         "it does not answer (switched off, another address, or a firewall)",
         "Switch it on and try: ssh {user}{address}",
-    ),
-    (
-        r"sudo: a password is required|Missing sudo password|a terminal is required|incorrect sudo password"
-        r"|is not in the sudoers|may not run sudo|sudo: command not found|sudo: not found"
-        # sudo-rs, the sudo of Ubuntu 25.10 and later
-        r"|interactive authentication is required|I'm afraid I can't do that",
-        "its user cannot become root with sudo, or not without a password",
-        "Give the password with -K, or allow the user sudo without a password",
     ),
     (
         r"python\S*: (command )?not found|No such file or directory.*python|interpreter.*not found",
