@@ -1,4 +1,4 @@
-"""What both benches are asked: the fault's own code at its own place, silence, and that nothing was changed."""
+"""Checks of both benches: each fault has its own code at its own place, and a diagnosis changes nothing."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ ROUNDS = 2
 
 
 def of(lab: str) -> list[Fault]:
-    """The faults of a bench."""
+    """List the faults of a lab."""
     return [fault for fault in FAULTS if fault.lab == lab]
 
 
-# What CI waits for, one for each family of rules; ``links`` and ``node`` are those that verification has as well.
+# The faults that CI runs, one for each family of rules. Verification has ``links`` and ``node``,
+# too.
 KEPT = {
     "links": "bare-range-drop",
     "node": "tuned-port-taken",
@@ -50,7 +51,7 @@ KEPT = {
 
 
 def parameters(lab: str) -> list[ParameterSet]:
-    """The faults of a bench, each a test; what is not in ``KEPT`` is left to ``--all``."""
+    """Return the faults of a lab as test parameters. Faults outside ``KEPT`` only run with ``--all``."""
     return [
         pytest.param(
             fault,
@@ -62,18 +63,18 @@ def parameters(lab: str) -> list[ParameterSet]:
 
 
 def named(lab: str, name: str) -> Fault:
-    """One of them."""
+    """Return the fault with a name."""
     return next(fault for fault in of(lab) if fault.name == name)
 
 
 def roles(where: Bench, fault: Fault) -> tuple[str, str]:
-    """Who is broken, and who is the other one, among the first two nodes."""
+    """Return the broken node and the other one of the first two nodes."""
     master, worker = list(where.nodes)[:2]
     return (master, worker) if fault.victim == MASTER else (worker, master)
 
 
 def settings(where: Bench, victim: str, peer: str) -> str:
-    """What the scripts may use, as assignments of a shell."""
+    """Return the variables of the scripts as shell assignments."""
     here, there = where.nodes[victim], where.nodes[peer]
     first, last = where.ports
     values = {
@@ -101,7 +102,7 @@ def settings(where: Bench, victim: str, peer: str) -> str:
 
 
 def run_step(where: Bench, place: str, script: str, pair: tuple[str, str]) -> None:
-    """Run one script where it belongs."""
+    """Run one script at its place."""
     victim, peer = pair
     whole = settings(where, victim, peer) + script
     if place == OUTSIDE:
@@ -112,7 +113,7 @@ def run_step(where: Bench, place: str, script: str, pair: tuple[str, str]) -> No
 
 @contextmanager
 def broken(where: Bench, fault: Fault) -> Iterator[tuple[str, str]]:
-    """The fault is there, and is gone afterwards whatever happened."""
+    """Make the fault, and undo it after the block in any case."""
     pair = roles(where, fault)
     done: list[object] = []
     try:
@@ -126,7 +127,7 @@ def broken(where: Bench, fault: Fault) -> Iterator[tuple[str, str]]:
 
 
 def expected(where: Bench, fault: Fault, pair: tuple[str, str]) -> dict[str, str]:
-    """The fields that the primary finding must have."""
+    """Return the fields that the primary finding must have."""
     victim, peer = pair
     first, last = where.ports
     names = {
@@ -141,15 +142,15 @@ def expected(where: Bench, fault: Fault, pair: tuple[str, str]) -> dict[str, str
 
 
 def surprises(said: Diagnosis, fault: Fault, wanted: dict[str, str]) -> list[str]:
-    """What is not as it must be."""
+    """List the differences from the expected diagnosis."""
     cause, case = CASES[fault.case]
     code = fault.code or cause.code
     at_boot = code in list_boot_codes()
-    told, other = (said.at_boot, said.findings) if at_boot else (said.findings, [])
-    codes = [finding["code"] for finding in told + other]
+    first, other = (said.at_boot, said.findings) if at_boot else (said.findings, [])
+    codes = [finding["code"] for finding in first + other]
     if codes != [code]:
         return [f"codes {codes} instead of [{code!r}]"]
-    finding = told[0]
+    finding = first[0]
     wrong = [
         f"{key} is {finding[key]!r}, not {value!r}"
         for key, value in wanted.items()
@@ -173,7 +174,7 @@ def choose_inventory(where: Bench, fault: Fault) -> Path:
 
 
 def fault_is_named(where: Bench, fault: Fault, every: int) -> None:
-    """One fault, one primary finding, and silence after every Nth repair."""
+    """Check that one fault gives one primary finding, and that every Nth repair leaves no finding."""
     _, case = CASES[fault.case]
     pair = roles(where, fault)
     inventory = choose_inventory(where, fault)
@@ -189,7 +190,7 @@ def fault_is_named(where: Bench, fault: Fault, every: int) -> None:
 
 
 def after_repair(where: Bench, every: int) -> str:
-    """What a diagnosis finds on the fixed nodes; empty when it is silent, as it must be, or when it is not asked."""
+    """Diagnose the repaired nodes. Return the unexpected findings, "" if there are none or if it is not their turn."""
     where.repairs += 1
     if where.repairs % every:
         return ""
@@ -197,7 +198,7 @@ def after_repair(where: Bench, every: int) -> str:
     return quiet.told() if quiet.findings or quiet.at_boot else ""
 
 
-# Everything that a diagnosis could have touched: files, rules, kernel settings, addresses, what it needed itself.
+# Everything that a diagnosis could change: files, rules, kernel settings, addresses, its own data.
 STATE = """
 cd /etc && find . -xdev -type f ! -name '*.cache' ! -name adjtime -printf '%p %m %U:%G %T@ ' -exec sha256sum {} \\;
 echo ==; nft -s list ruleset
@@ -213,16 +214,16 @@ done 2>/dev/null | sort
 
 
 def state(where: Bench, node: str) -> list[str]:
-    """What a node is like."""
+    """Return the state of a node."""
     return where.on(node, STATE).splitlines()
 
 
 def nothing_changes(where: Bench) -> None:
-    """Files, rules, settings, addresses, leftovers: the same before and after, line by line."""
+    """Check that files, rules, settings, addresses and leftovers are the same after a diagnosis."""
     names = list(where.nodes)[:2]
     where.diagnose(
         inventory=where.chosen(names)
-    )  # Ansible's own folder is there from the first login on
+    )  # Ansible's own folder exists from the first login on
     before = {node: state(where, node) for node in names}
     assert all(len(lines) > 100 for lines in before.values())
     where.diagnose("--bandwidth", inventory=where.chosen(names))
@@ -232,7 +233,7 @@ def nothing_changes(where: Bench) -> None:
 
 
 def healthy_is_silent(where: Bench, count: int, family: int) -> None:
-    """No finding at all, not even a warning, however often one asks."""
+    """Check that a healthy cluster has no finding, not even a warning, in repeated runs."""
     names = list(where.nodes)[:count]
     six = {node: {"fullmesh_address": where.nodes[node].address6} for node in names}
     inventory = where.chosen(names, six if family == 6 else None)
@@ -245,7 +246,7 @@ def healthy_is_silent(where: Bench, count: int, family: int) -> None:
 
 
 def both_are_named(where: Bench, faults: Sequence[Fault]) -> None:
-    """Two faults on different nodes: each has its own finding, and there is no third."""
+    """Check that two faults on different nodes each have their finding, and that there is no third."""
     inventory = where.chosen(list(where.nodes)[:2])
     with ExitStack() as stack:
         for fault in faults:

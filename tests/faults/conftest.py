@@ -1,4 +1,4 @@
-"""Two benches: one that ``site.yml`` configured, one that nobody ever configured."""
+"""Two benches: one that ``site.yml`` configured, and one that was never configured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from . import table
 from .bench import DATA_RANGE, KERNEL_RANGE, Bench, bench, fullmesh
 
 TUNED_LAB, BARE_LAB, NODES = "faults", "faults-bare", 4
-# The fake of a PyTorch: what a diagnosis reads of it is its version (importlib.metadata), a real one takes minutes.
+# A fake of PyTorch. A diagnosis only reads its version (importlib.metadata), and a real one takes
+# minutes.
 FAKE_TORCH = """
 mkdir -p /opt/fullmesh
 [ -x /opt/fullmesh/venv/bin/python ] || python3 -m venv --without-pip /opt/fullmesh/venv
@@ -26,7 +27,7 @@ printf 'Metadata-Version: 2.1\\nName: torch\\nVersion: 2.13.0\\n' > $folder/META
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the harness."""
+    """Add the options of the harness."""
     group = parser.getgroup("faults")
     group.addoption(
         "--silence-every", type=int, default=1, help="ask for silence after every Nth repair"
@@ -35,13 +36,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The main process begins a new table; on labs that are kept, the rows of the last run are kept, too."""
+    """Start a new table in the main process. With kept labs, the rows of the last run are kept, too."""
     if not hasattr(config, "workerinput") and not config.getoption("--keep-labs"):
         table.begin()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """The main process puts the rows of all workers together."""
+    """Merge the rows of all workers in the main process."""
     if not hasattr(session.config, "workerinput"):
         table.finish(every=session.config.getoption("--silence-every"))
 
@@ -49,7 +50,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def fresh(
     name: str, count: int, ports: tuple[int, int], request: pytest.FixtureRequest
 ) -> Iterator[Bench]:
-    """A lab for the length of the run."""
+    """Make a lab for the duration of the run."""
     keep = request.config.getoption("--keep-labs")
     if not keep:
         fullmesh("lab", "down", "--name", name)
@@ -59,7 +60,7 @@ def fresh(
 
 
 def configure(made: Bench, count: int) -> None:
-    """Make a cluster of the first nodes, without PyTorch."""
+    """Configure the first nodes as a cluster, without PyTorch."""
     names = list(made.nodes)[:count]
     words = ["-i", str(made.chosen(names)), "--", "--skip-tags", "packages,verify"]
     done = fullmesh("apply", *words)
@@ -70,7 +71,7 @@ def configure(made: Bench, count: int) -> None:
 
 @pytest.fixture(scope="session")
 def tuned(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """Two nodes as ``site.yml`` leaves them, and two more that nobody has touched yet."""
+    """Make two nodes that ``site.yml`` configured, and two unconfigured ones."""
     for made in fresh(TUNED_LAB, NODES, DATA_RANGE, request):
         first = next(iter(made.nodes))
         if not made.on(first, "ls /var/lib/fullmesh/manifest.json", check=False):
@@ -80,12 +81,12 @@ def tuned(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 @pytest.fixture(scope="session")
 def silence_every(request: pytest.FixtureRequest) -> int:
-    """After how many repairs a diagnosis has to be silent."""
+    """Return the number of repairs between two diagnoses that must find nothing."""
     return int(request.config.getoption("--silence-every"))
 
 
 def plain_inventory(made: Bench, folder: Path) -> Path:
-    """What somebody who never heard of Fullmesh writes: how to log in, and the cluster addresses."""
+    """Write the inventory of a user who does not know Fullmesh: logins and cluster addresses."""
     data = yaml.safe_load((made.inventory / "hosts.yml").read_text())["all"]
     keep = ("ansible_user", "ansible_ssh_private_key_file", "ansible_ssh_common_args")
     hosts = data["children"]["torch_nodes"]["hosts"]
@@ -108,7 +109,7 @@ def plain_inventory(made: Bench, folder: Path) -> Path:
 
 
 def address_by_hand(made: Bench, family: int = 4) -> None:
-    """Addresses of both families, names for one, typed in; nothing of Fullmesh has been here."""
+    """Set addresses of both families by hand, with names for one of them."""
     lines = "\n".join(
         f"{node.address if family == 4 else node.address6} {node.hostname}"
         for node in made.nodes.values()
@@ -124,9 +125,9 @@ def address_by_hand(made: Bench, family: int = 4) -> None:
 
 @pytest.fixture(scope="session")
 def bare(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """Nodes with addresses, set by hand."""
+    """Make unconfigured nodes with manual addresses."""
     for made in fresh(BARE_LAB, NODES, KERNEL_RANGE, request):
         address_by_hand(made)
         made.inventory = plain_inventory(made, ROOT / ".fullmesh/faults/bare")
-        made.usual = frozenset({"DG-166"})  # an address that was typed in is gone after a boot
+        made.usual = frozenset({"DG-166"})  # a manual address does not survive a boot
         yield made

@@ -1,4 +1,4 @@
-"""Two lab nodes that nobody configured: faults made on them, the oracle asked, the diagnosis asked."""
+"""Two unconfigured lab nodes, with faults, the oracle and the diagnosis on them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Failed = dict[tuple[str, str, int], str]
 
 
 def grounds_of(made: Bench) -> list[Ground]:
-    """The nodes in twos: none is asked by the oracle or the diagnosis of others, and a fault stays on its node."""
+    """Group the nodes in pairs. Each pair has its own oracle and diagnosis, and a fault stays on its node."""
     names = list(made.nodes)
     found = [Ground(made, two) for two in zip(names[::2], names[1::2], strict=True)]
     for ground in found:
@@ -52,12 +52,12 @@ ip link set eth1 up mtu 1500 arp on; ip neigh flush dev eth1
 
 @dataclass
 class Ground:
-    """The two nodes.
+    """A pair of nodes.
 
     Attributes:
         bench: the lab.
-        names: of the two.
-        macs: of their cluster cards.
+        names: of the two nodes.
+        macs: of their cluster interfaces.
         variables: of the inventory, for both.
     """
 
@@ -67,7 +67,7 @@ class Ground:
     variables: dict[str, str] = field(default_factory=dict)
 
     def prepare(self) -> None:
-        """Bring node code and oracle to the nodes."""
+        """Copy node code and the oracle to the nodes."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
             tar.add(ROOT / "module_utils/fullmesh", "ansible/module_utils/fullmesh")
@@ -82,12 +82,12 @@ class Ground:
             self.macs[name] = self.bench.on(name, "cat /sys/class/net/eth1/address")
 
     def tidy(self) -> None:
-        """Take away what a run that was killed has left."""
+        """Remove the remains of a killed run."""
         for name in self.names:
             self.bench.on(name, TIDY, check=False)
 
     def enter(self, name: str) -> list[str]:
-        """The command that goes into a node."""
+        """Return the command that enters a node."""
         pid = str(self.bench.nodes[name].pid)
         return [
             "nsenter",
@@ -103,7 +103,7 @@ class Ground:
         ]
 
     def run(self, name: str, script: str, given: bytes, seconds: float = CALL_SECONDS) -> bytes:
-        """Run a script on a node with something to read."""
+        """Run a script on a node with an input."""
         done = subprocess.run(
             [*self.enter(name), "sh", "-euc", script],
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C"},
@@ -117,11 +117,11 @@ class Ground:
         return done.stdout
 
     def node(self, name: str) -> Node:
-        """A node of the lab."""
+        """Return a node of the lab."""
         return self.bench.nodes[name]
 
     def settings(self, victim: str) -> str:
-        """What a fault's script may use."""
+        """Return the variables of a fault's script."""
         peer = next(name for name in self.names if name != victim)
         values = {
             "OWN": self.node(victim).address,
@@ -133,7 +133,7 @@ class Ground:
 
     @contextmanager
     def broken(self, fault: Surprise) -> Iterator[str]:
-        """The fault is there, and is gone afterwards."""
+        """Make the fault, and undo it after the block."""
         victim = self.names[fault.victim]
         try:
             self.bench.on(victim, self.settings(victim) + fault.script)
@@ -148,15 +148,15 @@ class Ground:
             self.bench.on(name, "ip neigh flush dev eth1", check=False)
 
     def all_at_once(self, calls: Mapping[str, tuple[str, bytes]], seconds: float) -> dict[str, Any]:
-        """One script a node, at once; what each printed as JSON."""
+        """Run one script per node at the same time. Return their JSON outputs."""
         with ThreadPoolExecutor(len(calls)) as pool:
             asked = {n: pool.submit(self.run, n, *call, seconds) for n, call in calls.items()}
             return {n: json.loads(one.result()) for n, one in asked.items()}
 
     def oracle(self, doubted: Sequence[int] = ()) -> Failed:
-        """What a job's account meets: (from, to, port) of connections that do not get through, and why.
+        """Return the broken connections of a job's account: (from, to, port) -> error.
 
-        *doubted*: ports that are tried as well.
+        *doubted*: additional ports to try.
         """
         servers = {
             name: subprocess.Popen(
@@ -181,8 +181,8 @@ class Ground:
                 if server.stdout
             }
             failed: Failed = {}
-            for name, told in said.items():
-                for port, error in told.get("ports", [(0, 99)]):
+            for name, answer in said.items():
+                for port, error in answer.get("ports", [(0, 99)]):
                     if error:
                         failed |= {
                             (peer, name, port): f"bind: {error}"
@@ -202,20 +202,20 @@ class Ground:
                     server.communicate(timeout=10)
 
     def attempts(self, name: str, said: Mapping[str, Any]) -> str:
-        """The command that tries what the others opened, at the address that they announce and at the cluster's."""
+        """Return the command that connects to the others' listeners, at their announced and their cluster addresses."""
         targets = []
-        for peer, told in said.items():
+        for peer, answer in said.items():
             if peer == name:
                 continue
-            ports = [port for port, error in told.get("ports", []) if not error]
+            ports = [port for port, error in answer.get("ports", []) if not error]
             targets += [(peer, self.node(peer).address, port) for port in ports]
-            if told and told["announced"] != self.node(peer).address and ports:
+            if answer and answer["announced"] != self.node(peer).address and ports:
                 targets = [one for one in targets if one[0] != peer]
-                targets += [(peer, told["announced"], port) for port in ports]
+                targets += [(peer, answer["announced"], port) for port in ports]
         return f"python3 {HERE}/oracle.py try '{json.dumps(targets)}'"
 
     def call(self, what: str, wants: Mapping[str, Any]) -> dict[str, Any]:
-        """One of the calls, on all nodes at once."""
+        """Run one of the probe's calls on all nodes at once."""
         script = f"PYTHONPATH={HERE} python3 {HERE}/agent.py"
         calls = {
             name: (script, json.dumps({"call": what, "want": want}).encode())
@@ -224,7 +224,7 @@ class Ground:
         return self.all_at_once(calls, CALL_SECONDS)
 
     def diagnose(self) -> dict[str, Any]:
-        """What `./fullmesh diagnose` says of an inventory with two addresses."""
+        """Return the result of `./fullmesh diagnose` for an inventory with two addresses."""
         variables = {
             n: {
                 "ansible_host": self.node(n).management,
@@ -259,7 +259,7 @@ class Ground:
                 **wants,
             }
         node = self.call("node", looks)
-        opened = {name: told["ports"] for name, told in node.items()}
+        opened = {name: answer["ports"] for name, answer in node.items()}
         links = self.call(
             "links",
             {
@@ -282,8 +282,8 @@ class Ground:
             for name, want in traces.build_trace_requests(look).items()
         }
         if asked:
-            for name, told in self.call("trace", asked).items():
-                observed[name]["traced"] = told
+            for name, answer in self.call("trace", asked).items():
+                observed[name]["traced"] = answer
         started = self.call("stop", {name: {"run": run, "state": "started"} for name in self.names})
         for name in self.names:
             observed[name]["started"] = started[name]

@@ -1,7 +1,7 @@
-"""Make faults that nobody wrote down, one seed after the other, and score the diagnosis.
+"""Make unforeseen faults, one seed after the other, and score the diagnosis.
 
-``PYTHONPATH=src:tests:tests/support python -m surprises.run --lab NAME --seeds 0-199``; results go to
-``.fullmesh/surprises``.
+``PYTHONPATH=src:tests:tests/support python -m surprises.run --lab NAME --seeds 0-199`` writes its
+results to ``.fullmesh/surprises``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def keep(row: Score, path: Path) -> None:
 
 
 def attempt(ground: Ground, seed: int, fault: Surprise) -> Score | None:
-    """Make a fault, ask both; None where the kernel does not take it."""
+    """Make a fault, then run the oracle and the diagnosis. Return None if the kernel rejects the fault."""
     try:
         with ground.broken(fault) as victim:
             failed = ground.oracle()
@@ -51,7 +51,8 @@ def attempt(ground: Ground, seed: int, fault: Surprise) -> Score | None:
             said = of_now(ground.diagnose()["findings"])
             took = time.monotonic() - begun
             for _ in range(ASKED_AGAIN if said else 0):
-                # a chance, a rate or a few ports of the kernel's choice may spare one of the two
+                # a random match, a rate limit or the kernel's choice of ports may affect only one
+                # of the two
                 failed = failed or ground.oracle(doubted(said))
     except AssertionError as refused:
         say(f"{seed:4} not made: {str(refused)[-120:].strip()}")
@@ -64,9 +65,11 @@ def attempt(ground: Ground, seed: int, fault: Surprise) -> Score | None:
 def attempts(
     grounds: Sequence[Ground], seeds: Iterable[int], *, shrink: bool = False
 ) -> Iterator[Score | None]:
-    """A fault for each seed, in their order: every ground has one at a time, with an oracle and a diagnosis of its own.
+    """Make a fault for each seed, in order.
 
-    A fault costs twelve seconds of waiting for packets that never come, and one of work.
+    Each ground has one at a time, with its own oracle and diagnosis.
+
+    A fault costs 12 s of waiting for packets that never arrive, and 1 s of CPU time.
     """
     free: SimpleQueue[Ground] = SimpleQueue()
     for ground in grounds:
@@ -90,7 +93,7 @@ def attempts(
 
 
 def shrunk(ground: Ground, seed: int, fault: Surprise) -> Surprise:
-    """The smallest fault that is still misjudged."""
+    """Return the smallest fault that is still misjudged."""
     for _ in range(SHRINK_MOST):
         for smaller in fault.smaller():
             row = attempt(ground, seed, smaller)
@@ -104,7 +107,7 @@ def shrunk(ground: Ground, seed: int, fault: Surprise) -> Surprise:
 
 @contextmanager
 def load(processes: int) -> Iterator[None]:
-    """Keep the processors busy."""
+    """Keep the CPUs busy."""
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(processes)]
     try:
         yield
@@ -115,7 +118,7 @@ def load(processes: int) -> Iterator[None]:
 
 
 def healthy(ground: Ground, count: int, processes: int) -> Iterator[Score]:
-    """Diagnose what nobody broke, on processors that have other things to do."""
+    """Diagnose healthy nodes while the CPUs are busy."""
     with load(processes):
         for index in range(count):
             begun = time.monotonic()
@@ -131,13 +134,13 @@ def healthy(ground: Ground, count: int, processes: int) -> Iterator[Score]:
 
 
 def say(text: str) -> None:
-    """A line for whoever waits."""
+    """Print a line at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def seeds_of(text: str) -> Sequence[int]:
-    """``0-99`` or ``3,7,12``."""
+    """Parse ``0-99`` or ``3,7,12``."""
     if "-" in text:
         first, last = text.split("-")
         return range(int(first), int(last) + 1)
@@ -145,7 +148,7 @@ def seeds_of(text: str) -> Sequence[int]:
 
 
 def main() -> None:
-    """Run."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lab", default="surprises")
     parser.add_argument("--seeds", default="0-9")
@@ -174,7 +177,7 @@ def main() -> None:
 
 
 def line(row: Score) -> str:
-    """A row in one line."""
+    """Return a row in one line."""
     marks = "".join(
         letter if held else "-"
         for letter, held in zip(
@@ -185,7 +188,7 @@ def line(row: Score) -> str:
     )
     verdict = "ok" if good(row) else "MISS" if row.hit else "FALSE"
     script = " / ".join(row.script.replace("RULES", "").split("\n"))[:170]
-    return f"{row.seed:4} {verdict:5} {marks} {','.join(row.codes)} [{row.victim}] {script}\n       {row.told[:150]}"
+    return f"{row.seed:4} {verdict:5} {marks} {','.join(row.codes)} [{row.victim}] {script}\n       {row.cause[:150]}"
 
 
 if __name__ == "__main__":

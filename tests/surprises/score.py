@@ -1,4 +1,4 @@
-"""What a diagnosis is worth, measured on what the oracle met. Pure."""
+"""Score a diagnosis against the results of the oracle. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ EVERY = ("", "all")
 
 @dataclass(frozen=True)
 class Score:
-    """One fault, judged.
+    """The score of one fault.
 
     Attributes:
-        seed: of the generator; kind, script, victim: the fault.
-        hit: the oracle met it.
+        seed: of the generator.
+        kind, script, victim: the fault.
+        hit: the oracle found broken connections.
         codes: of the primary findings.
-        found: an error is about a link, or a node, that the oracle found broken.
+        found: an error names a link or a node that the oracle found broken.
         node, direction, port: the primary finding has them right.
         one: there is one primary error.
-        named: the finding names what was made.
-        false: an error where the oracle met nothing.
-        told: the primary finding's sentence.
+        named: the finding names the mechanism of the fault.
+        false: an error although the oracle found nothing.
+        cause: the primary finding's sentence.
     """
 
     seed: int
@@ -42,21 +43,21 @@ class Score:
     one: bool
     named: bool
     false: bool
-    told: str
+    cause: str
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """As kept."""
+        """Return the score as it is stored."""
         return asdict(self)
 
 
 def good(row: Score) -> bool:
-    """Nothing to complain about."""
+    """Return whether the diagnosis has no flaw."""
     return not row.false and (not row.hit or (row.found and row.node and row.direction))
 
 
 def pairs_of(finding: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """The links that a finding is about, with what follows from it."""
+    """Return the links of a finding and of its consequences."""
     found = {(str(a), str(b)) for a, b in finding.get("pairs", [])}
     for one in finding.get("follows", []):
         found |= pairs_of(one)
@@ -64,12 +65,12 @@ def pairs_of(finding: Mapping[str, Any]) -> set[tuple[str, str]]:
 
 
 def numbers(text: str) -> list[tuple[int, int]]:
-    """The ports that a finding names: 29500/tcp, 32768-60999/tcp."""
+    """Return the ports that a finding names: 29500/tcp, 32768-60999/tcp."""
     return [(int(a), int(b or a)) for a, b in re.findall(r"\b(\d{2,5})(?:-(\d{2,5}))?", text)]
 
 
 def doubted(findings: Sequence[Mapping[str, Any]], most: int = 16) -> list[int]:
-    """Ports that findings, or the rules that they name, say are shut: ``40296-40296 shut``, ``60999: dropped``."""
+    """Return the ports that findings or their rules report as blocked: ``40296-40296 shut``, ``60999: dropped``."""
     text = " ".join(str(finding.get("seen", "")) for finding in findings)
     found = {
         int(port)
@@ -83,7 +84,7 @@ def doubted(findings: Sequence[Mapping[str, Any]], most: int = 16) -> list[int]:
 
 
 def port_right(finding: Mapping[str, Any], failed: Failed, tried: int) -> bool:
-    """The named ports have one that failed; all of them only where most did."""
+    """Return whether a named port failed. All ports may only be named if most failed."""
     text = str(finding.get("port", ""))
     ports = {port for _, _, port in failed}
     if text in EVERY:
@@ -93,13 +94,13 @@ def port_right(finding: Mapping[str, Any], failed: Failed, tried: int) -> bool:
 
 
 def text_of(finding: Mapping[str, Any]) -> str:
-    """Everything that a finding says."""
+    """Return the whole text of a finding."""
     words = [str(finding.get(key, "")) for key in ("cause", "seen", "check", "fix", "expected")]
     return " ".join(words) + " " + " ".join(text_of(one) for one in finding.get("follows", []))
 
 
 def of_now(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """What is wrong now: these nodes' addresses were typed in, which a boot takes away."""
+    """Drop findings about the next boot: these nodes' addresses were set by hand and do not survive one."""
     return [finding for finding in findings if finding["code"] not in list_boot_codes()]
 
 
@@ -114,9 +115,9 @@ def judged(
 
     Args:
         about: seed, kind, script, victim.
-        words: text of which some must stand in the finding that names the mechanism.
-        failed: what the oracle met.
-        tried: how many connections it tried.
+        words: texts of which the finding that names the mechanism must contain one.
+        failed: the broken connections of the oracle.
+        tried: the number of its connections.
         findings: the primary ones.
     """
     errors = [f for f in findings if f.get("severity") == "error"]
@@ -126,7 +127,7 @@ def judged(
     hit = bool(failed)
     if (
         hit and not errors and warned
-    ):  # what hits some accounts only is a warning, as nobody knows the job's
+    ):  # a fault for some accounts is a warning, because the job's account is unknown
         errors, first = warned, warned[0]
     said = set().union(*(pairs_of(f) for f in errors)) if errors else set()
     ends = {str(f.get(key)) for f in errors for key in ("node", "peer")}
@@ -142,5 +143,5 @@ def judged(
         one=len(errors) == 1,
         named=found and any(word in text_of(f) for f in errors for word in words),
         false=not hit and bool(errors),
-        told=str(first.get("cause", "")),
+        cause=str(first.get("cause", "")),
     )

@@ -1,4 +1,4 @@
-"""Faults that nobody wrote down: a few that CI makes, and two hundred."""
+"""Diagnose unforeseen faults: a few in CI, and two hundred in a full run."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from .ground import Ground
 from .run import WORK, attempts, healthy, keep, line
 from .score import Score, good
 
-# A length of packets among nftables' matches, a chain of a card, a dead next hop, a rule for ports of a listener; then
-# names, a rule for the account of jobs, one that answers unreachable, a neighbour by hand, IPsec, a variable.
+# A packet length in nftables, a chain of an interface, a dead next hop, a rule for a listener's
+# ports; then names, a rule for the account of jobs, one that answers unreachable, a manual neighbor
+# entry, IPsec, a variable.
 KEPT = (1, 8, 9, 5, 2, 10, 35, 37, 46, 52)
 SEEDS = range(200)
 HEALTHY, BUSY = 60, 24
-# What is chance in a fault may spare one of the two who look; what was measured stands in docs/development/tested.md.
+# A random fault may affect only the oracle or only the diagnosis. docs/development/tested.md has
+# the measured values.
 RECALL, PLACED = 0.99, 0.98
 
 
 @pytest.fixture(scope="module")
 def kept(grounds: list[Ground]) -> dict[int, Score | None]:
-    """What became of the faults that CI makes."""
+    """Return the scores of the faults that CI makes."""
     return dict(zip(KEPT, attempts(grounds, KEPT), strict=True))
 
 
@@ -35,7 +37,7 @@ def test_a_random_fault_is_found_at_its_node_and_direction(
 
 @pytest.mark.rest
 def test_two_hundred_surprises(grounds: list[Ground]) -> None:
-    # row by row, so that a run which is cut off can be read
+    # row by row, so that an interrupted run can be read
     path = WORK / "two-hundred.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
@@ -45,11 +47,11 @@ def test_two_hundred_surprises(grounds: list[Ground]) -> None:
             rows.append(row)
             keep(row, path)
     hit = [row for row in rows if row.hit]
-    told = "\n".join(line(row) for row in rows if not good(row))
+    misjudged = "\n".join(line(row) for row in rows if not good(row))
     assert len(hit) > len(SEEDS) / 3, "an oracle that meets nothing proves nothing"
-    assert sum(row.found for row in hit) >= RECALL * len(hit), told
-    assert sum(row.node and row.direction for row in hit) >= PLACED * len(hit), told
-    assert not [row for row in rows if row.false], told
+    assert sum(row.found for row in hit) >= RECALL * len(hit), misjudged
+    assert sum(row.node and row.direction for row in hit) >= PLACED * len(hit), misjudged
+    assert not [row for row in rows if row.false], misjudged
 
 
 @pytest.mark.rest

@@ -1,8 +1,8 @@
-"""What modules returned on lab nodes, read by their types; and the rollback: whatever a test changes is read again.
+"""Recorded answers of the modules on lab nodes, read by their types, and again after each change by a test.
 
-``recorded/ladder/NAME.json.gz`` is what ladder_node returned (tests/support/record_ladder.yml), ``NAME-gpus.json.gz``
-what ladder_gloo collected of ranks that got to the top (tests/support/record_ranks.py), ``recorded/diagnose`` what
-whole diagnoses were made of.
+``recorded/ladder/NAME.json.gz`` has the answer of ladder_node (tests/support/record_ladder.yml),
+``NAME-gpus.json.gz`` the collected records of finished ranks (tests/support/record_ranks.py), and
+``recorded/diagnose`` the data of whole diagnoses.
 """
 
 from __future__ import annotations
@@ -24,46 +24,47 @@ from fullmesh.observed.ranks import CollectedRanks
 from fullmesh.verify import build as builder
 from fullmesh.verify.model import ClusterObservations, NodeAnswers
 
-# What is kept of a node -> the type that its module returns; a diagnosis may ask for more than a verification.
+# Part of a node's answers -> the type of its module. A diagnosis may have more parts than a
+# verification.
 PARTS: dict[str, Any] = {**verify_cluster.PARTS, "traced": LadderTraceResult}
 EL1, UBUNTU1 = "el1", "ubuntu1"
-# Both sets of records are of nodes with these names; their networks differ in one number.
+# Both sets of records come from nodes with these names. Their networks differ in one number.
 DIAGNOSED, VERIFIED = "10.78.5.", "10.78.2."
 
 
 def load_diagnosis(name: str) -> dict[str, Any]:
-    """What real nodes said, and the plan of that run."""
+    """Return the answers of real nodes, and the plan of that run."""
     held: dict[str, Any] = load_record(RECORDED / f"diagnose/{name}.json")
     return held
 
 
 def load_node_answer(name: str) -> LadderNodeResult:
-    """What ladder_node returned on a node of the lab."""
+    """Return the answer of ladder_node on a node of the lab."""
     return contract.convert_value(LadderNodeResult, load_record(RECORDED / f"ladder/{name}.json"))
 
 
 def make_finished_ranks(name: str, ranks: list[int]) -> CollectedRanks:
-    """What ladder_gloo collected: the one rank that was recorded, as often as the plan has ranks."""
+    """Return the collected records of ranks: the one recorded rank, once for each rank of the plan."""
     found = contract.convert_value(
         CollectedRanks, load_record(RECORDED / f"ladder/{name}-gpus.json")
     )
     (rank,) = found["ranks"].values()
     found["ranks"] = {str(number): copy.deepcopy(rank) for number in ranks}
     found["ended"]["codes"] = dict.fromkeys(found["ranks"], 0)
-    found["ended"]["load"] = 0.5  # of the machine that recorded it, which had other work as well
+    found["ended"]["load"] = 0.5  # of the recording machine, which was busy with other work
     found["doing"] = dict.fromkeys(found["ranks"], "done")
     return found
 
 
 def get_mac(node: LadderNodeResult) -> str:
-    """The hardware address of the cluster interface."""
+    """Return the hardware address of the cluster interface."""
     facts = node["facts"]
     cards = facts["survey"]["interfaces"]
     return next(card["mac"] for card in cards if card["name"] == facts["interface"]["name"])
 
 
 def build_probes(nodes: dict[str, LadderNodeResult]) -> dict[str, Any]:
-    """The links and listeners of the healthy diagnosis, as if these nodes had been its nodes."""
+    """Return the links and listeners of the healthy diagnosis, as if these were its nodes."""
     recorded = load_diagnosis("healthy")["nodes"]
     text = json.dumps(recorded).replace(DIAGNOSED, VERIFIED)
     for name, node in nodes.items():
@@ -73,30 +74,31 @@ def build_probes(nodes: dict[str, LadderNodeResult]) -> dict[str, Any]:
 
 
 def build_cluster(ranks: int = 1) -> ClusterObservations:
-    """The two recorded nodes, verified. Links and listeners are those of the healthy diagnosis."""
+    """Return the two recorded nodes, with the links and listeners of the healthy diagnosis."""
     held = {name: load_node_answer(name) for name in (EL1, UBUNTU1)}
     probed = build_probes(held)
     hosts = {}
-    for name, told in held.items():
+    for name, answer in held.items():
         (address,) = (
             one
-            for one, card in told["facts"]["addresses"].items()
-            if card == told["facts"]["interface"]["name"] and ":" not in one
+            for one, card in answer["facts"]["addresses"].items()
+            if card == answer["facts"]["interface"]["name"] and ":" not in one
         )
         hosts[name] = {
             "fullmesh_address": f"{address}/24",
-            "fullmesh_interface": told["facts"]["interface"]["name"],
+            "fullmesh_interface": answer["facts"]["interface"]["name"],
             "fullmesh_local_ranks": ranks,
         }
     made = derive_plan(hosts)
     nodes: dict[str, Any] = {}
-    for name, told in held.items():
-        survey = told["facts"]["survey"]
-        # what follows from the number of ranks, and a container's 64 MB of shared memory, which no GPU box has
+    for name, answer in held.items():
+        survey = answer["facts"]["survey"]
+        # values that depend on the number of ranks, and a container's 64 MB of shared memory, which
+        # no GPU machine has
         survey["environment"]["values"]["WORLD_SIZE"]["value"] = str(made["world_size"])
         survey["shm"] = {"size": 64 << 30, "free": 64 << 30}
         nodes[name] = {
-            "node": told,
+            "node": answer,
             **{
                 part: contract.convert_answer(PARTS[part], probed[name][part])
                 for part in ("links", "started")
@@ -107,10 +109,10 @@ def build_cluster(ranks: int = 1) -> ClusterObservations:
 
 
 def read_again(seen: ClusterObservations) -> ClusterObservations:
-    """The same, as the strict reader reads it.
+    """Read the observations again by their types.
 
     Raises:
-        ContractError: a change made of it what no module returns.
+        ContractError: a test changed them into a form that no module returns.
     """
     nodes = {
         name: {part: contract.convert_value(PARTS[part], value) for part, value in node.items()}
@@ -124,7 +126,7 @@ def read_again(seen: ClusterObservations) -> ClusterObservations:
 
 
 def verify_answers(seen: ClusterObservations) -> dict[str, Any]:
-    """The result of a verification that saw this."""
+    """Return the result of a verification of these observations."""
     run = builder.VerificationRun(
         "20260102T030405Z-abcd", "2026-01-02T03:04:05+00:00", "2026-01-02T03:04:15+00:00"
     )
@@ -133,11 +135,11 @@ def verify_answers(seen: ClusterObservations) -> dict[str, Any]:
 
 World = dict[
     str, Any
-]  # the plan of a diagnosis, and what each node said: {"plan": ..., "nodes": {NAME: {PART: ...}}}
+]  # the plan of a diagnosis, and each node's answers: {"plan": ..., "nodes": {NAME: {PART: ...}}}
 
 
 def load_world(name: str) -> World:
-    """A recorded diagnosis, read by its types."""
+    """Load a recorded diagnosis, read by its types."""
     held = load_diagnosis(name)
     return {
         "plan": contract.convert_value(ClusterPlan, held["plan"]),
@@ -146,10 +148,11 @@ def load_world(name: str) -> World:
 
 
 def convert_answers(nodes: dict[str, Any]) -> dict[str, Any]:
-    """What modules returned, read by their types; where one did not end well, Ansible's own words."""
+    """Read the modules' answers by their types. A failed answer stays in Ansible's own form."""
     return {
         name: {
-            part: contract.convert_answer(PARTS[part], told) or told for part, told in parts.items()
+            part: contract.convert_answer(PARTS[part], answer) or answer
+            for part, answer in parts.items()
         }
         for name, parts in nodes.items()
     }
@@ -164,10 +167,10 @@ ABOUT = judge.DiagnosisRun(
 
 
 def diagnose_answers(held: World) -> dict[str, Any]:
-    """The result of a diagnosis that saw this.
+    """Return the result of a diagnosis of these answers.
 
     Raises:
-        ContractError: a change made of it what no module returns.
+        ContractError: a test changed them into a form that no module returns.
     """
     plan = contract.convert_value(ClusterPlan, json.loads(json.dumps(held["plan"])))
     return judge.diagnose_cluster(plan, convert_answers(held["nodes"]), ABOUT)
