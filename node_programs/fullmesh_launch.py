@@ -58,13 +58,15 @@ NODES_OWN = frozenset(
         "NODE_RANK",
         "NO_PROXY",
         "NPROC_PER_NODE",
+        "TORCHCOMM_GLOO_INTERFACE",
         "no_proxy",
     ]
 )
 # Settings of communication libraries, their transports, and AMD's runtime. Those that name an interface or address are
 # specific to a node and not passed on.
 LIBRARIES = re.compile(
-    r"(NCCL|RCCL|HCCL|ASCEND|UCC|UCX|GLOO|TORCH|FI|HSA)_[A-Z0-9_]+(?<!_IFNAME)(?<!_IF_IP)(?<!_DEVICES)$"
+    r"(NCCL|RCCL|HCCL|ASCEND|UCC|UCX|GLOO|TORCH|TORCHCOMMS?|FI|HSA)_[A-Z0-9_]+"
+    r"(?<!_IFNAME)(?<!_IF_IP)(?<!_DEVICES)(?<!_INTERFACE)(?<!_HOSTNAME)(?<!COMM_RANK)$"
 )
 # The variable that identifies the launcher -> the local rank, and the variables of the total number.
 STARTERS = (

@@ -56,6 +56,7 @@ def test_all_values_of_a_job_come_from_the_plan() -> None:
         "NODE_RANK": "1",
         "NPROC_PER_NODE": "2",
         "GLOO_SOCKET_IFNAME": "eth1",
+        "TORCHCOMM_GLOO_INTERFACE": "eth1",
         "NCCL_SOCKET_IFNAME": "=eth1,eth2",
         "NCCL_SOCKET_FAMILY": "AF_INET",
         "FULLMESH_ADDRESS": "10.78.0.12",

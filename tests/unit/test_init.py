@@ -123,6 +123,23 @@ def test_rdma_wins_over_speed() -> None:
     assert "every NIC in it is an RDMA device" in best.reasons()
 
 
+def test_a_usb4_cable_wins_over_a_slower_nic_although_it_reports_no_speed() -> None:
+    """As two Strix Halo machines have it: 2.5 Gbit/s for ssh, and a cable between them."""
+    answers = heard()
+    for answer in answers.values():
+        card(answer, "eth0")["speed"] = 2500
+        card(answer, "eth1").update(name="thunderbolt0", speed=0, mtu=65520)
+    best = propose.choose_proposal(answers)
+    assert {seat.card["name"] for seat in best.seats.values()} == {"thunderbolt0"}
+    assert "it is a USB4 cable, with 10 Gbit/s or more" in best.reasons()
+    assert render.render_hosts_file(BOTH, best, "ann").count("mtu: 65520") == 2
+    for answer in answers.values():
+        card(answer, "eth0")["speed"] = 25000
+    assert {seat.card["name"] for seat in propose.choose_proposal(answers).seats.values()} == {
+        "eth0"
+    }
+
+
 def test_container_networks_are_ignored() -> None:
     answers = heard()
     for answer in answers.values():

@@ -458,6 +458,9 @@ def test_no_lightning(monkeypatch: pytest.MonkeyPatch) -> None:
             (one, True)
             for one in ("UCC_TLS", "UCX_TLS", "FI_PROVIDER", "HSA_FORCE_FINE_GRAIN_PCIE")
         ),
+        *((one, True) for one in ("TORCH_DISTRIBUTED_USE_TORCHCOMMS", "TORCHCOMM_TIMEOUT_SECONDS")),
+        *((one, False) for one in ("TORCHCOMM_GLOO_HOSTNAME", "TORCHCOMM_GLOO_INTERFACE")),
+        ("TORCHCOMM_RANK", False),
         # a node's own: another node has other cards and addresses
         *((one, False) for one in ("HCCL_IF_IP", "HCCL_SOCKET_IFNAME", "UCX_NET_DEVICES")),
         *(

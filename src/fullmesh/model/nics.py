@@ -16,8 +16,8 @@ FIELDS = frozenset(
     {"interface", "addresses", "gateway", "dns", "search", "mtu", "routes", "vlan", "bond"}
 )
 # RFC 791: every host takes 576 octets. RFC 8200 5: IPv6 needs 1280. Ethernet's jumbo frames end at 9216,
-# InfiniBand's IPoIB connected mode at 65520.
-LOWEST_MTU, HIGHEST_MTU = 1280, 65520
+# InfiniBand's IPoIB connected mode at 65520, USB4's network at 65522 (drivers/net/thunderbolt/main.c).
+LOWEST_MTU, HIGHEST_MTU = 1280, 65522
 
 
 @dataclass(frozen=True)

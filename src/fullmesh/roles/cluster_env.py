@@ -43,6 +43,7 @@ DECIDED: dict[str, str] = {
     "NODE_RANK": "fullmesh_node_rank",
     "NPROC_PER_NODE": "fullmesh_local_ranks",
     "GLOO_SOCKET_IFNAME": "fullmesh_interface",
+    "TORCHCOMM_GLOO_INTERFACE": "fullmesh_interface",
     "NCCL_SOCKET_IFNAME": "fullmesh_interface",
     "NCCL_SOCKET_FAMILY": "fullmesh_address",
     "FULLMESH_ADDRESS": "fullmesh_address",
@@ -75,6 +76,8 @@ def build_environment(plan: ClusterPlan, node: PlanNode, facts: Observations) ->
         "NODE_RANK": node["node_rank"],
         "NPROC_PER_NODE": node["local_ranks"],
         "GLOO_SOCKET_IFNAME": links[0],
+        # the same for Gloo below torchcomms (TORCH_DISTRIBUTED_USE_TORCHCOMMS=1), which does not read torch's variable
+        "TORCHCOMM_GLOO_INTERFACE": links[0],
         "NCCL_SOCKET_IFNAME": "=" + ",".join(links),
         "NCCL_SOCKET_FAMILY": "AF_INET6" if plan["family"] == "ipv6" else "AF_INET",
         "FULLMESH_ADDRESS": node["address"],
