@@ -17,7 +17,7 @@ description:
   - V(collected) waits up to O(wait) seconds for the ranks and returns their results. After their end, nothing is left
     on the node. A process on the node kills ranks that hang at O(deadline).
   - V(stopped) asks that process to end the ranks now, because a rank of another node has failed.
-  - The ranks run as an unused account without rights, and their output is not trusted.
+  - The ranks run as an unused account without rights, or as the unit of jobs. Their output is not trusted.
 options:
   run:
     description: Name of this verification.

@@ -78,6 +78,14 @@ UNIT_LINES = (
     *("UMask=0777", "PrivateTmp=yes", "PrivateDevices=yes", "ProtectHome=yes", "Nice=5", "LimitCORE=0"),
     *("PrivateUsers=yes", "MemoryDenyWriteExecute=yes", "Environment=NCCL_DEBUG=INFO", "TasksMax=4096"),
     *("IPAddressAllow=any", "ReadOnlyPaths=/usr", "Environment=GLOO_SOCKET_IFNAME=eth0", "CPUWeight=50"),
+    *("ExecStartPre=/bin/sleep 1", "ExecStartPre=/usr/bin/test -d /nosuch", "ExecCondition=/usr/bin/test -e /nosuch"),
+    *("ExecStartPre=-/bin/false", "ExecCondition=/bin/true", "NUMAPolicy=bind", "CPUAffinity=63", "CPUAffinity=0"),
+    *("LoadCredential=x:/nosuch", "StandardOutput=file:/nosuch/x", "SupplementaryGroups=nosuch", "Group=nosuch"),
+    *("BindPaths=/nosuch:/mnt", "BindPaths=-/nosuch:/mnt", "ReadWritePaths=/nosuch", "DevicePolicy=strict"),
+    *("SystemCallFilter=~mprotect", "SystemCallFilter=~futex", "SystemCallFilter=~epoll_create1 epoll_wait"),
+    *("SystemCallFilter=~getrandom", "SystemCallFilter=~eventfd2", "SystemCallFilter=~@timer", "TimeoutStartSec=1ms"),
+    *("ProcSubset=pid", "PrivateIPC=yes", "LimitSIGPENDING=0", "LimitMSGQUEUE=0", "RestrictNamespaces=yes"),
+    *("Environment=LD_PRELOAD=/opt/nosuch.so", "Environment=PATH=/nosuch", "Environment=GLOO_SOCKET_IFNAME=eth7"),
     *("MemoryMax=8G", "LimitNOFILE=65536", "OOMScoreAdjust=500", "Environment=NNODES=3", "KeyringMode=shared"),
 )  # fmt: skip
 LIMITS = (
@@ -103,6 +111,15 @@ GONE = (
     *(f"{SITE}/torch/distributed/run.py", f"{SITE}/torch/lib/libc10.so", f"{SITE}/typing_extensions.py"),
     *(f"{SITE}/sympy", f"{SITE}/torch/version.py", f"{SITE}/torch/_C*.so", f"{SITE}/networkx", "/etc/localtime"),
     *(f"{SITE}/torch/lib/libtorch_cpu.so", "/etc/fullmesh/hostfile", f"{SITE}/numpy", f"{SITE}/torchgen"),
+)  # fmt: skip
+# A Python package that is there in part: an interrupted copy, a full disk, a file of another version.
+DAMAGED = (
+    *(f"{SITE}/torch/__init__.py", f"{SITE}/torch/lib/libtorch_cpu.so", f"{SITE}/torch/lib/libtorch_python.so"),
+    *(f"{SITE}/torch/distributed/run.py", f"{SITE}/torch/distributed/elastic/agent/server/api.py"),
+    *(f"{SITE}/torch/_C*.so", f"{SITE}/torch/version.py", f"{SITE}/typing_extensions.py", f"{SITE}/sympy/__init__.py"),
+    *(f"{VENV}/bin/torchrun", f"{VENV}/pyvenv.cfg", "/opt/fullmesh/hook/sitecustomize.py", "/etc/hosts"),
+    *("/opt/fullmesh/lib/fullmesh_watch.py", "/opt/fullmesh/bin/fullmesh-torchrun", "/etc/fullmesh/nodes.json"),
+    *(f"{SITE}/torch/lib/libc10.so", f"{SITE}/filelock/__init__.py", f"{SITE}/jinja2/__init__.py", "/etc/fullmesh/env"),
 )  # fmt: skip
 MOUNTS = (
     *("tmpfs /tmp size=4k,mode=1777", "tmpfs /dev/shm size=4k,mode=1777", "tmpfs /tmp ro", "tmpfs /dev/shm ro"),
@@ -234,6 +251,16 @@ def make_gone(dice: random.Random) -> StartFault:
     )
 
 
+def make_damage(dice: random.Random) -> StartFault:
+    """A file that is empty, cut short, or of something else."""
+    path = dice.choice(DAMAGED)
+    edit = dice.choice([": >", "head -c 100 /run/surprise.kept >", "echo '<<<<<<< HEAD' >"])
+    do = f"f=$(ls -d {path}); cp -p $f /run/surprise.kept; {edit} $f"
+    words = (path.rpartition("/")[2].split("*")[0], path.rpartition("/")[0].rpartition("/")[2])
+    undo = f"cat /run/surprise.kept > $(ls -d {path})"
+    return StartFault(Surprise("damage", do, undo, words), choose_entry(dice))
+
+
 def make_mount(dice: random.Random) -> StartFault:
     """A mount that hides a folder, or is full or read-only."""
     kind, path, options = dice.choice(MOUNTS).split()
@@ -273,6 +300,7 @@ MAKERS: tuple[tuple[Callable[[random.Random], StartFault], int], ...] = (
     (make_limit, 2),
     (make_mode, 4),
     (make_gone, 3),
+    (make_damage, 3),
     (make_mount, 2),
     (make_account, 2),
     (make_edit, 3),
@@ -337,9 +365,15 @@ class StartGround(Ground):
                 f"printf 'FULLMESH_OPTIONS=--static\\nFULLMESH_SCRIPT={JOB}\\n' > /etc/fullmesh/jobs/surprise.env",
             )
 
-    def start(self, entry: str) -> list[subprocess.Popen[bytes]]:
+    def start(self, entry: str, mode: str) -> list[subprocess.Popen[bytes]]:
         """Start a job on both nodes."""
-        line = f"/opt/fullmesh/bin/fullmesh-torchrun --static {JOB}"
+        line = f"/opt/fullmesh/bin/fullmesh-torchrun {mode} {JOB}"
+        for name in self.names:
+            self.bench.on(
+                name,
+                f"printf 'FULLMESH_OPTIONS={mode}\nFULLMESH_SCRIPT={JOB}\n' > /etc/fullmesh/jobs/surprise.env",
+                check=False,
+            )
         made = []
         for name in self.names:
             words = [*self.ssh(name), line]
@@ -369,9 +403,9 @@ class StartGround(Ground):
             f"[ $(systemctl show -P Result {UNIT}) = success ]"
         )
 
-    def job(self, entry: str) -> str:
+    def job(self, entry: str, mode: str = "--static") -> str:
         """Run a job on both nodes. Return why it failed, or ""."""
-        running, ends = self.start(entry), time.monotonic() + JOB_SECONDS
+        running, ends = self.start(entry, mode), time.monotonic() + JOB_SECONDS
         why = ""
         while not why and time.monotonic() < ends:
             codes = [one.poll() for one in running]
@@ -388,7 +422,7 @@ class StartGround(Ground):
             if one.poll() is None:
                 one.kill()
             if why:
-                end = f"systemctl kill -s KILL {UNIT} 2>/dev/null; pkill -KILL -f [/]srv/jobs/start.py"
+                end = f"systemctl kill -s KILL {UNIT} 2>/dev/null || true; pkill -KILL -u 1600 || true"
                 self.bench.on(name, end, check=False)
             assert one.stdout
             told.append(one.stdout.read().decode("utf-8", "replace"))
@@ -440,6 +474,10 @@ def try_seed(ground: StartGround, seed: int, usual: Sequence[str]) -> StartScore
             ]
             took = round(time.monotonic() - begun, 1)
             why = ground.job(made.entry)
+            if not why and any(one["severity"] == "error" for one in findings):
+                why = ground.job(
+                    made.entry, "--c10d"
+                )  # what one rendezvous does not use, the other does
     except (AssertionError, RuntimeError) as refused:
         say(f"{seed:5} not made: {str(refused)[-150:].strip()}")
         return None

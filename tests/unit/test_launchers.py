@@ -258,6 +258,17 @@ def test_a_dry_run_prints_the_command_and_starts_nothing(tmp_path: Path, wrapper
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_rank_runs_without_torchrun_in_the_environment_of_jobs(
+    tmp_path: Path, wrapper: Path
+) -> None:
+    python = tmp_path / "bin/python"
+    python.write_text('#!/bin/sh\necho "$MASTER_ADDR $RANK" "$@"\n')
+    python.chmod(0o755)
+    done = call(wrapper, "--rank", "-u", "train.py", "two words", RANK="3", FULLMESH_CHECK="1")
+    address = next(one for one in (tmp_path / "env").read_text().split() if "MASTER_ADDR" in one)
+    assert done.stdout == f"{address.partition('=')[2]} 3 -u train.py two words\n"
+
+
 def test_a_node_without_torchrun_is_reported(wrapper: Path) -> None:
     (wrapper.parent / "bin/torchrun").unlink()
     done = call(wrapper, "train.py")

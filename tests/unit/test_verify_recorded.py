@@ -45,7 +45,15 @@ def test_the_record_is_whole(name: str) -> None:
     assert record["facts"]["survey"]["rdma"] == []
     assert record["facts"]["software"]["torch_build"] == "cpu"
     # names come beside the probe, the unit is missing where there is none; the rest is younger than the record
-    looked_up = {"reverse", "own_answers", "master_answers", "job_unit", "hooks", "job_start"}
+    looked_up = {
+        "reverse",
+        "own_answers",
+        "master_answers",
+        "job_unit",
+        "hooks",
+        "job_start",
+        "unit_start",
+    }
     looked_up |= {"changed_sysctls", "legacy_rules", "queues"}
     assert (
         NodeSurvey.__annotations__.keys() - looked_up

@@ -4,8 +4,8 @@ No rank is trusted to end by itself: Gloo waits 5 times its timeout, and a TCPSt
 supervisor ends the ranks at the deadline, when the controller asks for it because a rank elsewhere failed, or when the
 run's lease is lost (lease.py). If the supervisor dies, the kernel ends the ranks.
 
-The ranks give up root (unprivileged.py), so their output is not trusted: it must be plain files of limited size in a
-folder that they cannot write to.
+If jobs run as the unit fullmesh-job@, so do the ranks (unit_ranks.py). Otherwise they give up root (unprivileged.py).
+In both cases their output is not trusted: it must be plain files of limited size in a folder that they cannot write to.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from ..foreign_text import parse_foreign_json
 from ..lease import POLL_SECONDS, has_lease, is_lease_lost, is_unlocked
 from ..schema.ranks import STATES, RankEvent
 from . import processors
+from .unit_ranks import CODE as UNIT_CODE
+from .unit_ranks import UnitRank, choose_unit_account, start_unit_rank
 from .unprivileged import (
     NAME,
     RankRefusedError,
@@ -63,12 +65,14 @@ class RankTeam(NamedTuple):
         base: the folder with the directories of runs.
         account: the ranks' own, None if this process is not root.
         groups: needed for the devices.
+        unit: the ranks start as the unit of jobs.
     """
 
     want: LadderGlooParams
     base: str
     account: pwd.struct_passwd | None = None
     groups: tuple[int, ...] = ()
+    unit: bool = False
 
     def place(self, name: str) -> str:
         """Return the path of a file of this run."""
@@ -100,9 +104,21 @@ def build_process_environment(team: RankTeam, rank: int, local_rank: int) -> dic
     return env
 
 
-def start_rank(team: RankTeam, rank: int, local_rank: int) -> subprocess.Popen[bytes]:
+def list_rank_program(team: RankTeam, rank: int) -> list[str]:
+    """Return the program of a rank and its arguments."""
+    return [team.place(name) for name in ("gloo_ladder.py", "settings.json", f"rank-{rank}.jsonl")]
+
+
+def start_rank(team: RankTeam, rank: int, local_rank: int) -> subprocess.Popen[bytes] | UnitRank:
     """Start one rank with its output in a file. It never runs as root."""
     account = team.account
+    if team.unit:
+        with open(team.place(f"rank-{rank}.log"), "wb"):  # systemd's journal has the output
+            program, scratch = list_rank_program(team, rank), team.place("home")
+        want = team.want
+        return start_unit_rank(
+            want["run"], program, (rank, local_rank), want["environment"], scratch
+        )
     who: Any = (
         {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": team.groups}
         if account
@@ -118,12 +134,7 @@ def start_rank(team: RankTeam, rank: int, local_rank: int) -> subprocess.Popen[b
 
     with open(team.place(f"rank-{rank}.log"), "wb") as log:
         return subprocess.Popen(
-            [
-                team.want["python"],
-                team.place("gloo_ladder.py"),
-                team.place("settings.json"),
-                team.place(f"rank-{rank}.jsonl"),
-            ],
+            [team.want["python"], *list_rank_program(team, rank)],
             env=build_process_environment(team, rank, local_rank),
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -139,7 +150,7 @@ def is_output_too_large(team: RankTeam, rank: int) -> bool:
     return any(os.stat(team.place(name)).st_size > LARGEST for name in names)
 
 
-def kill_rank(process: subprocess.Popen[bytes]) -> None:
+def kill_rank(process: subprocess.Popen[bytes] | UnitRank) -> None:
     """Kill a rank."""
     with contextlib.suppress(OSError):
         process.send_signal(signal.SIGKILL)
@@ -152,6 +163,7 @@ class RankSupervision:
     Attributes:
         failed: monotonic time of the first failure, or None.
         lost: whether the lease of the run was lost.
+        refused: why the unit of jobs did not start a rank.
     """
 
     def __init__(self, team: RankTeam) -> None:
@@ -160,7 +172,7 @@ class RankSupervision:
         self.leased = has_lease(self.folder)
         self.begun = self.polled = time.monotonic()
         self.ends = self.begun + team.want["deadline"]
-        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        self.running: dict[int, subprocess.Popen[bytes] | UnitRank] = {}
         self.begins: dict[int, float] = {}
         self.codes: dict[str, int] = {}
         self.at: dict[str, float] = {}
@@ -168,6 +180,7 @@ class RankSupervision:
         self.stopped: list[int] = []
         self.failed: float | None = None
         self.lost = False
+        self.refused = ""
 
     def start_all(self) -> None:
         """Start every rank."""
@@ -178,16 +191,34 @@ class RankSupervision:
     def note_ends(self) -> None:
         """Record the ranks that have ended by themselves."""
         for rank in [r for r, process in self.running.items() if process.poll() is not None]:
-            code = int(self.running.pop(rank).returncode)
+            process = self.running.pop(rank)
+            code = int(process.returncode or 0)
+            if isinstance(process, UnitRank):
+                code = self.read_unit_end(rank, process)
             self.codes[str(rank)] = code
             self.at[str(rank)] = round(time.monotonic() - self.begins[rank], 3)
             if code and self.failed is None:
                 self.failed = time.monotonic()
 
+    def write_unit_log(self, rank: int, process: UnitRank) -> None:
+        """Save the output of a rank that ran as a unit."""
+        with open(self.team.place(f"rank-{rank}.log"), "w") as log:
+            log.write(process.log)
+
+    def read_unit_end(self, rank: int, process: UnitRank) -> int:
+        """Save the output of a rank that ran as a unit, and return its exit status."""
+        self.write_unit_log(rank, process)
+        silent = not os.stat(self.team.place(f"rank-{rank}.jsonl")).st_size
+        if silent:
+            self.refused = self.refused or process.describe_silence()
+        return process.returncode or int(silent)
+
     def kill_all(self, among: list[int]) -> None:
         """End every rank that is still running."""
         for rank, process in self.running.items():
             kill_rank(process)
+            if isinstance(process, UnitRank):
+                self.write_unit_log(rank, process)
             among.append(rank)
         self.running = {}
 
@@ -232,6 +263,9 @@ def supervise_ranks(team: RankTeam) -> RanksEnd | None:
         "load": os.getloadavg()[0],
         "cpus": os.cpu_count() or 1,
     }
+    if ranks.refused:
+        ended["error"] = f"the unit fullmesh-job@ does not start it: {ranks.refused}"
+        ended["code"], ended["fix"] = UNIT_CODE, "systemctl cat fullmesh-job@"
     if ranks.failed is not None:
         ended["failed_for"] = round(now - ranks.failed, 3)
     return ended
@@ -251,7 +285,7 @@ def grant_run_access(team: RankTeam) -> None:
         finally:
             os.close(handle)
     os.chown(folder, -1, gid)
-    os.chmod(folder, 0o750)  # noqa: S103 (the group is the ranks' own, of this run)
+    os.chmod(folder, 0o750)  # noqa: S103 (the group is the ranks' own, or that of jobs)
 
 
 def write_rank_program(team: RankTeam, shut: list[str]) -> None:
@@ -262,7 +296,8 @@ def write_rank_program(team: RankTeam, shut: list[str]) -> None:
         for name, text in {**want["modules"], "gloo_ladder.py": want["script"]}.items():
             with open(team.place(os.path.basename(name)), "w") as stream:
                 stream.write(text)
-        write_run_json(team.place("settings.json"), {**want["settings"], "shut": shut})
+        more = {"shut": shut, "scratch": team.place("home")}
+        write_run_json(team.place("settings.json"), {**want["settings"], **more})
     finally:
         os.umask(mask)
     grant_run_access(team)
@@ -275,13 +310,14 @@ def prepare_team(want: LadderGlooParams, base: str) -> RankTeam:
         RankRefusedError: the ranks cannot start on this node. It has the cause and the fix.
         OSError, ValueError: the same, with the system's text.
     """
-    account = pick()
+    unit_account = choose_unit_account(want["python"])
+    account = unit_account or pick()
     groups, shut = find_device_groups() if account else ([], [])
     if account:
         refuse_unusable_account(account)
         refuse_unreadable(account, want["python"], run=True)
         refuse_unreadable(account, str(want["settings"].get("environment_file", "")))
-    team = RankTeam(want, base, account, tuple(groups))
+    team = RankTeam(want, base, account, tuple(groups), bool(unit_account))
     write_rank_program(team, shut)
     return team
 
@@ -324,7 +360,7 @@ def start_ranks(want: LadderGlooParams, base: str) -> None:
             ended = failed or supervise_ranks(team)
         except (OSError, subprocess.SubprocessError) as exc:
             ended = describe_start_failure(exc)
-        if team.account:
+        if team.account and not team.unit:
             clean_up_account(team.account)
         if ended is None:
             remove_run_directory(want["run"], base)

@@ -133,6 +133,13 @@ def find_closed_path(path: str, run: bool = False) -> str:
     return ""
 
 
+def describe_rank_account(account: pwd.struct_passwd) -> str:
+    """Describe the account of the ranks."""
+    if account.pw_name == NAME:
+        return "their account, which has no rights,"
+    return f"{account.pw_name}, the account of jobs,"
+
+
 def refuse_unreadable(account: pwd.struct_passwd, path: str, run: bool = False) -> None:
     """Check that the account may read or run a file.
 
@@ -149,7 +156,7 @@ def refuse_unreadable(account: pwd.struct_passwd, path: str, run: bool = False) 
         rights = "rx" if run or os.path.isdir(closed) else "r"
         raise RankRefusedError(
             "VC-305" if run else "VC-310",
-            f"their account, which has no rights, cannot {'run' if run else 'read'} {path}: {closed} has mode "
+            f"{describe_rank_account(account)} cannot {'run' if run else 'read'} {path}: {closed} has mode "
             f"{stat.S_IMODE(held.st_mode):04o}, owner {held.st_uid}",
             f"chmod o+{rights} {closed}",
         )

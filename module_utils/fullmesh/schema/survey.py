@@ -236,8 +236,15 @@ class ReverseName(TypedDict):
     seconds: float
 
 
+class JobUnitStart(TypedDict):
+    """A start of fullmesh-job@: why it failed ("": it did not), and how many seconds it took."""
+
+    error: str
+    seconds: float
+
+
 class LateSurvey(TypedDict, total=False):
-    """The slow parts of a survey: the answers of name servers, and a login.
+    """The slow parts of a survey: the answers of name servers, a login, and a start of fullmesh-job@.
 
     None for an address without a name or a server without an answer.
     """
@@ -246,6 +253,7 @@ class LateSurvey(TypedDict, total=False):
     own_answers: list[str]
     master_answers: list[str]
     job_start: JobLogin
+    unit_start: JobUnitStart
 
 
 class JobProcess(TypedDict):

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, cast
 
 from ..facts import efa
 from ..schema.ports import KERNEL_RANGE, PortRange, parse_port_range
-from . import filters, hooks, identity, job, job_start, job_unit, names, net, next_boot, queues
+from . import (
+    filters,
+    hooks,
+    identity,
+    job,
+    job_start,
+    job_unit,
+    job_unit_start,
+    names,
+    net,
+    next_boot,
+    queues,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,6 +150,7 @@ def begin_survey(
     asked = names.list_lookups(peers, master)
     if want["as_job"]:
         asked.append(("job_start", lambda: job_start.survey_job_start(want), None))
+        asked.append(("unit_start", job_unit_start.survey_job_unit_start, None))
     if beside:  # this and the namespaces fork, so before there are threads
         beside(lambda: collect_lookups(asked))
         asked = []

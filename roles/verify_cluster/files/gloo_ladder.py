@@ -14,6 +14,7 @@ import socket
 import statistics
 import struct
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -43,6 +44,7 @@ LATENCY_ROUNDS = 20
 COLLECTIVE_PATIENCE = 3
 BANDWIDTH_ROUNDS = 3
 LISTEN = "0A"
+SUPERVISOR_SECONDS = 0.5
 LOCAL_STEPS = ("import", "gpus")  # their errors are this node's own
 MOST_WORDS = 160  # characters of an error, so that the file and line fit into a finding
 
@@ -356,8 +358,22 @@ def take(rank: Rank, name: str) -> bool:
     return state in ("ok", "unsupported")
 
 
+def follow_supervisor(pid: int) -> None:
+    """End this process when its supervisor is gone, which systemd does not watch."""
+    while True:
+        time.sleep(SUPERVISOR_SECONDS)
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            os._exit(1)
+        except OSError:
+            continue  # it is there, and root's
+
+
 def main() -> int:
     """Take the steps until one fails."""
+    if supervisor := os.environ.get("FULLMESH_SUPERVISOR", ""):
+        threading.Thread(target=follow_supervisor, args=(int(supervisor),), daemon=True).start()
     settings = json.loads(Path(sys.argv[1]).read_text())
     rank = Rank(settings, Path(sys.argv[2]))
     for name in STEPS:

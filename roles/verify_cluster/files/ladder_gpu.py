@@ -116,7 +116,8 @@ def set_job_environment(rank: Rank) -> None:
 
 def get_nccl_log(rank: Rank) -> Path:
     """Return the file for NCCL's log. This account cannot write to the folder of the events."""
-    return Path(tempfile.gettempdir()) / f"fullmesh-rank-{rank.rank}.nccl"
+    folder = Path(rank.settings.get("scratch") or tempfile.gettempdir())
+    return folder / f"fullmesh-rank-{rank.rank}.nccl"
 
 
 def describe_closed_devices(rank: Rank) -> str:

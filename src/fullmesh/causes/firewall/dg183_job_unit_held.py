@@ -18,8 +18,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.evidence import ClusterEvidence
+from fullmesh.causes.relations import has_same_node
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.observed.survey import JobUnit
 from fullmesh.result.findings import Finding, join_names
@@ -177,6 +178,7 @@ CAUSE = Cause(
     find=rule_job_unit,
     needs=("job_unit",),
     weight=270,
+    explains=(Explains(("VC-325",), has_same_node),),
     hidden=True,
     cases=(CauseCase("job-unit", "IPAddressDeny=any in a drop-in of fullmesh-job@"),),
 )

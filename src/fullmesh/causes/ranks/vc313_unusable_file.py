@@ -49,6 +49,8 @@ CAUSE = Cause(
     __doc__,
     find=rule_usable_files,
     weight=300,
-    explains=(Explains(("VC-302", "VC-305", "VC-310", "VC-317", "VC-322"), has_same_node),),
+    explains=(
+        Explains(("VC-302", "VC-305", "VC-310", "VC-317", "VC-322", "VC-325"), has_same_node),
+    ),
     cases=(CauseCase("job-python-closed", "chmod 700 /opt/fullmesh"),),
 )

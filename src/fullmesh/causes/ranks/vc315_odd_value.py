@@ -73,6 +73,6 @@ CAUSE = Cause(
     __doc__,
     find=rule_odd_values,
     weight=280,
-    explains=(Explains(("VC-322", "VC-324"), has_same_node),),
+    explains=(Explains(("VC-322", "VC-324", "VC-325"), has_same_node),),
     cases=(CauseCase("job-env-crlf", "/etc/fullmesh/env with Windows line endings"),),
 )

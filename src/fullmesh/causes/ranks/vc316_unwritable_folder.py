@@ -13,7 +13,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify.job_start import describe_account, is_for_all_jobs, list_failed_steps
 from fullmesh.verify.model import ClusterObservations
@@ -45,5 +46,6 @@ CAUSE = Cause(
     __doc__,
     find=rule_writable_folders,
     weight=280,
+    explains=(Explains(("VC-325",), has_same_node),),
     cases=(CauseCase("job-shm-closed", "chmod 755 /dev/shm"),),
 )

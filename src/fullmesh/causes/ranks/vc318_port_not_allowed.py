@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify.job_start import describe_account, is_for_all_jobs, list_failed_steps
 from fullmesh.verify.model import ClusterObservations
@@ -43,5 +44,6 @@ CAUSE = Cause(
     __doc__,
     find=rule_bound_ports,
     weight=280,
+    explains=(Explains(("VC-325",), has_same_node),),
     cases=(CauseCase("job-port-privileged", "net.ipv4.ip_unprivileged_port_start=30000"),),
 )

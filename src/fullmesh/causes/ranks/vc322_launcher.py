@@ -42,6 +42,6 @@ CAUSE = Cause(
     __doc__,
     find=rule_launcher,
     weight=290,
-    explains=(Explains(("VC-320", "VC-302", "VC-324"), has_same_node),),
+    explains=(Explains(("VC-320", "VC-302", "VC-324", "VC-325"), has_same_node),),
     cases=(CauseCase("job-env-line-missing", "NNODES is missing in /etc/fullmesh/env"),),
 )
