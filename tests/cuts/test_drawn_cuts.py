@@ -16,7 +16,7 @@ import pytest
 from .conftest import STORE, Cut, Lab, Node, Play
 from .drawn import Event, Schedule, draw
 from .test_cuts import wait_for
-from .test_firewall_cuts import WITHOUT_SSH, wall
+from .test_firewall_cuts import WITHOUT_SSH, start_firewalld
 
 FIRST, _, LAST = os.environ.get("FULLMESH_SCHEDULES", "1-62").partition("-")
 NAMES = {"network": "static_ip", "firewall": "peer_firewall"}
@@ -188,7 +188,7 @@ class Drawn:
 @pytest.fixture(scope="module")
 def firewalled(lab: Lab) -> Iterator[Lab]:
     """Start firewalld on both nodes, also at every boot."""
-    wall(lab)
+    start_firewalld(lab)
     for node in lab.nodes:
         node.run("systemctl enable -q firewalld")
     yield lab

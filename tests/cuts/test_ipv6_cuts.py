@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import Cut, Lab
 from .test_cuts import says
-from .test_firewall_cuts import shut_out, wall
+from .test_firewall_cuts import shut_out, start_firewalld
 
 MakeCut = Callable[[str], Cut]
 pytestmark = [pytest.mark.rest, pytest.mark.parametrize("lab", ["ipv6"], indirect=True)]
@@ -41,4 +41,4 @@ def test_address_of_a_neighbour(lab: Lab, cut: MakeCut) -> None:
 
 
 def test_firewall_zone_without_ssh(lab: Lab, cut: MakeCut) -> None:
-    shut_out(wall(lab), cut("firewall zone without ssh"))
+    shut_out(start_firewalld(lab), cut("firewall zone without ssh"))
