@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullmesh.hang import plain_pickle, recorder
+from fullmesh.hang import judge, plain_pickle, recorder
 from fullmesh.hang.plain_pickle import RefusedRecordError
 
 RECORDED = Path(__file__).parent / "recorded/hang"
@@ -189,6 +189,42 @@ def test_an_invalid_record_is_refused(change: dict[str, Any]) -> None:
     if change == {"version": None}:
         del data["version"]
     assert refusal(json.dumps(data).encode()) == "HG-174"
+
+
+# The keys and values that comms/torchcomms/hooks/fr/FlightRecorder.cpp writes (read from its source, not recorded).
+def torchcomms_dump(*kinds: str) -> bytes:
+    """A dump of torchcomms after these operations."""
+    entries = [
+        {
+            **{"record_id": at, "pg_id": 0, "process_group": ["world", "gloo"], "op_id": at},
+            **{"thread_name": "", "thread_id": "1", "collective_seq_id": at, "p2p_seq_id": 0},
+            **{"profiling_name": f"gloo:{kind}", "time_created_ns": 1000 + at, "duration_ms": 0.5},
+            **{"input_sizes": [[4]], "input_dtypes": ["Float"], "output_sizes": [[4]]},
+            **{"output_dtypes": ["Float"], "state": "completed", "retired": True},
+            **{"time_discovered_started_ns": 1001 + at, "time_discovered_completed_ns": 1002 + at},
+            **{"timeout_ms": 600000, "is_p2p": False},
+        }
+        for at, kind in enumerate(kinds, 1)
+    ]
+    entries[-1] |= {"state": "scheduled", "retired": False, "time_discovered_completed_ns": 0}
+    config = {"world": {"name": "world", "desc": "gloo", "ranks": "[0, 1]"}}
+    whole = {"version": "2.10", "comm_lib_version": "1", "pg_config": config, "pg_status": {}}
+    return json.dumps({**whole, "entries": entries}).encode()
+
+
+def test_a_rank_that_did_not_enter_is_named_from_dumps_of_torchcomms() -> None:
+    dumps = [torchcomms_dump("all_reduce", "all_reduce"), torchcomms_dump("all_reduce")]
+    dumps[1] = dumps[1].replace(b'"scheduled"', b'"completed"').replace(b"false", b"true", 1)
+    ranks = [recorder.read_rank_file(data, number) for number, data in enumerate(dumps)]
+    assert ranks[0]["entries"][-1]["kind"] == "gloo:all_reduce"
+    assert ranks[0]["groups"] == [{"name": "world", "desc": "gloo", "ranks": [0, 1]}]
+    [found] = judge.judge_job([ranks])
+    assert (found.code, found.ranks) == ("HG-110", (1,))
+
+
+@pytest.mark.parametrize("kind", ["send", "recv", "batch_op_issue"])
+def test_sends_that_are_counted_as_collectives_are_refused(kind: str) -> None:
+    assert refusal(torchcomms_dump("all_reduce", kind, "all_reduce")) == "HG-174"
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, "\u00b2", "--1", "1_0"])

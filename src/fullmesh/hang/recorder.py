@@ -35,6 +35,9 @@ MOST_VALUES = (
 NEEDED = ("profiling_name", "state", "input_sizes")
 # in the first part of torch's JSON, with entries and without, and of a collector's
 MARKS = (b'"collective_seq_id"', b'"pg_config"', b'"taken_ns"')
+# torchcomms writes torch's form, but numbers these together with the collectives, and as none that are peer to peer
+# (comms/torchcomms/hooks/fr). The numbers of ranks that send then differ from those of the others.
+SENDS = re.compile(r"(?:.*:)?(?:send|recv|batch_op_issue)")
 NO_NATIVE: MainThreadState = {
     "state": "",
     "wchan": "",
@@ -115,6 +118,10 @@ class _ValueReader:
             raise RefusedRecordError("HG-174", f"an entry lacks {' or '.join(NEEDED)}")
         name = [self.text(one) for one in self.items(raw.get("process_group") or [], "the group")]
         p2p = raw.get("is_p2p") is True
+        if not p2p and SENDS.fullmatch(self.text(raw["profiling_name"])):
+            raise RefusedRecordError(
+                "HG-174", "torchcomms counts sends as collectives, so ranks cannot be compared"
+            )
         number = raw.get("p2p_seq_id") if p2p else raw.get("collective_seq_id")
         return {
             "record": self.whole(raw.get("record_id"), "record_id"),

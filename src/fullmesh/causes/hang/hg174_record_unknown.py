@@ -1,6 +1,8 @@
 """A record has an unknown format
 
-The file is JSON or a pickle of plain data, but it is not a record, or a newer torch wrote it.
+The file is JSON or a pickle of plain data, but it is not a record, or a newer torch wrote it. Or
+torchcomms wrote it in a job that sends from rank to rank: it counts sends as collectives, so the
+ranks cannot be compared.
 
 **Prove:** head -c 300 FILE
 
