@@ -1,4 +1,4 @@
-"""From a lease to the static address on the card that carries our ssh, and back: both families of systems, v4, v6."""
+"""Change the interface of our ssh from its lease to the static address, and back: both OS families, IPv4, IPv6."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ class Leased:
         self.status: dict[str, Any] = json.loads(out)
         self.inventory = self.status["inventory"].rsplit("/", 1)[0]
         self.nodes = self.status["nodes"]
-        # one node at a time in one of the two labs, and ssh's options in the environment
+        # one of the two labs configures one node at a time, and has ssh's options in the
+        # environment
         self.rolling = "--ipv6" in options
         if self.rolling:
             self.bring_options()
 
     def bring_options(self) -> None:
-        """Take ssh's common options out of the inventory: the nodes let in who comes from the controller's address."""
+        """Remove ssh's common options from the inventory. The nodes accept ssh from the controller's address."""
         path = Path(self.status["inventory"])
         made = yaml.safe_load(path.read_text())
         os.environ["ANSIBLE_SSH_COMMON_ARGS"] = made["all"]["vars"].pop("ansible_ssh_common_args")
         path.write_text(yaml.safe_dump(made))
 
     def on(self, node: dict[str, Any], command: str) -> str:
-        """Run a shell command on a node, beside ssh."""
+        """Run a shell command on a node without ssh."""
         prefix = ["./fullmesh", "lab", "exec", "--name", self.name, node["name"], "--"]
         return read_output(*prefix, "sh", "-c", command, seconds=300).strip()
 
     def addresses(self, node: dict[str, Any]) -> list[str]:
-        """The global addresses of the card."""
+        """Return the global addresses of the interface."""
         found = json.loads(self.on(node, "ip -j addr show dev eth1 scope global"))
         infos = [info for link in found for info in link.get("addr_info", []) if info]
         return sorted(f"{info['local']}/{info['prefixlen']}" for info in infos)
@@ -66,12 +67,12 @@ def green(done: Done) -> None:
     assert {c["failed"] + c["unreachable"] for c in recap.values()} == {0}
 
 
-def keeps_the_card_that_carries_ssh(lab: Leased, folder: Path) -> None:
-    """A VLAN instead of the card itself: nobody would come back after the next boot."""
+def check_ssh_interface_is_kept(lab: Leased, folder: Path) -> None:
+    """Use a VLAN instead of the interface itself: the node would be unreachable after the next boot."""
     now = {node["name"]: node["cluster_address"].split("/")[0] for node in lab.nodes}
     hosts = {}
     for name, address in now.items():
-        # a network of the lab that nothing leaves this machine for
+        # a network of the lab that never leaves this machine
         other = address.replace("10.78.", "10.77.") + "/24"
         link = {"vlan": {"id": 5, "parent": "eth1"}, "addresses": [other]}
         hosts[name] = {"ansible_host": address, "fullmesh_links": [link]}
@@ -88,7 +89,7 @@ def test_site_from_the_lease_to_the_static_address_and_back(lab: Leased, tmp_pat
     before = {node["name"]: lab.on(node, ETC_DIGEST) for node in lab.nodes}
     leases = {node["name"]: lab.addresses(node) for node in lab.nodes}
     for node in lab.nodes:
-        # a prefix of 64 or of 128: DHCPv6 hands out addresses, not networks
+        # with a prefix of 64 or 128, because DHCPv6 leases addresses, not networks
         assert [one.split("/")[0] for one in leases[node["name"]]] == [node["management_address"]]
 
     first = site(
@@ -108,7 +109,7 @@ def test_site_from_the_lease_to_the_static_address_and_back(lab: Leased, tmp_pat
         assert again.says(f"{node['name']} answers at {node['cluster_address'].split('/')[0]}")
 
     if not lab.rolling:
-        keeps_the_card_that_carries_ssh(lab, tmp_path)
+        check_ssh_interface_is_kept(lab, tmp_path)
 
     green(run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory))
     for node in lab.nodes:

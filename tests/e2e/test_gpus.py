@@ -1,9 +1,9 @@
-"""GPUs on lab nodes: the real nvidia-smi over the lab's STAND-IN for NVML, read by our modules, judged by our rules.
+"""Run GPU rules on lab nodes: the real nvidia-smi over a SIMULATED NVML, read and judged by Fullmesh.
 
-What is real: nvidia-smi, the modules, the rules, the commands. What is not: the GPUs, the PCI tree, the RDMA cards, and
-the kernel's log of a node that passes for a machine. Nothing computes on them, so torch is the CPU build, and a
-verification always says that the GPUs are idle (VC-717, VC-718). Which rules are shown here, and which cannot be:
-tests/unit/test_gpu_rules_shown.py.
+Real: nvidia-smi, the modules, the rules, the commands. Simulated: the GPUs, the PCI tree, the RDMA
+NICs, and the kernel log of a node that looks like a machine. No simulated GPU computes, so torch is
+the CPU build, and a verification always reports that the GPUs are idle (VC-717, VC-718).
+tests/unit/test_gpu_rules_shown.py lists the rules that this file covers, and those that it cannot.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from fullmesh.settings import ROOT
 from .conftest import latest, site
 
 LAB = "e2e-gpus"
-# results of its own: this file runs beside test_site.py
+# its own results, because this file runs at the same time as test_site.py
 RUNS = ROOT / ".fullmesh/runs-e2e-gpus"
 CPU = ("-e", "torch_runtime_accelerator=cpu", "-e", f"verify_cluster_runs_dir={RUNS}")
 IDLE = {"VC-717", "VC-718"}
-# RDMA wants more locked memory than this machine gives its containers.
+# RDMA needs more locked memory than this machine gives its containers.
 LIMIT = {"DG-148"}
 MACHINE, WITH_RDMA = ("machine=1",), ("machine=1", "rdma=8")
 VARIABLES = "/etc/environment"
@@ -40,15 +40,15 @@ CONTRIB = "/etc/apt/sources.list.d/contrib.list"
 
 @dataclass(frozen=True)
 class Play:
-    """What the second node's GPUs are like, and what is to be said of it.
+    """A fault of the second node's GPUs, and the expected findings.
 
     Attributes:
         gpus: of both nodes.
-        lines: what differs on the second node.
+        lines: differences of the second node.
         codes: that name it, as errors or warnings.
-        words: of the causes, each of one of them.
+        words: each must be part of a cause.
         both: lines of both nodes.
-        variable: that somebody set on the second node, for every job.
+        variable: set on the second node for every job.
     """
 
     gpus: str
@@ -67,9 +67,7 @@ PLAYS = {
     "driver changed under its module": Play(
         "h100x2", ("error=18",), named("VC-131"), ("580.95.05",)
     ),
-    "a card fell off the bus": Play(
-        "h100x2", ("1.lost=1",), named("VC-131"), ("fell off the bus",)
-    ),
+    "a GPU fell off the bus": Play("h100x2", ("1.lost=1",), named("VC-131"), ("fell off the bus",)),
     "module not loaded": Play(
         "h100x2", ("error=9",), named("VC-131"), ("kernel module is not loaded",)
     ),
@@ -124,7 +122,7 @@ PLAYS = {
     "hidden": Play("h100x8", ("gpus=7",), named("VC-132"), ("0000:df:00.0 is missing",), MACHINE),
     "fewer": Play("l40sx2", ("gpus=1",), named("DG-149"), ("GPUs: 1 on ubuntu1, 2 on the others",)),
 }
-# Where nodes are compared before anything is touched (test_what_nodes_have_decides...).
+# Faults that are refused before any change (test_gpu_mismatches_are_refused_before_any_change).
 REFUSED = named("PR-115", "PR-116", "PR-117", "PR-118")
 SHOWN = frozenset(IDLE) | REFUSED | frozenset().union(*(one.codes for one in PLAYS.values()))
 
@@ -135,8 +133,8 @@ def play(inventory: str, node: str, gpus: str, *lines: str) -> None:
 
 
 @contextmanager
-def everybody_gets(variable: str) -> Iterator[None]:
-    """A variable of every login on the second node, as long as somebody looks."""
+def set_login_variable(variable: str) -> Iterator[None]:
+    """Set a variable for every login on the second node during the block."""
     node = ("./fullmesh", "lab", "exec", "--name", LAB, "ubuntu1", "--", "sh", "-c")
     if variable:
         read_output(*node, f"echo {variable} >> {VARIABLES}")
@@ -157,7 +155,7 @@ def inventory() -> Iterator[str]:
 
 
 def look(inventory: str, *more: str) -> Done:
-    """Nothing but the plan and the first look at the nodes."""
+    """Run only the plan and the survey of the nodes."""
     plays = ("playbooks/plan.yml", "playbooks/preflight.yml")
     return run("ansible-playbook", *plays, "-i", inventory, *more)
 
@@ -199,7 +197,7 @@ def test_each_gpu_fault_is_named(inventory: str, name: str) -> None:
     wanted = PLAYS[name]
     play(inventory, "el1", wanted.gpus, *wanted.both)
     play(inventory, "ubuntu1", wanted.gpus, *wanted.both, *wanted.lines)
-    with everybody_gets(wanted.variable):
+    with set_login_variable(wanted.variable):
         found = verified(inventory)["findings"]
         asked = run("./fullmesh", "diagnose", "-i", inventory)
     mine = [one for one in found if one["code"] not in IDLE | LIMIT]
@@ -213,7 +211,7 @@ def test_each_gpu_fault_is_named(inventory: str, name: str) -> None:
 def bring_nvtop(work: Path) -> None:
     """Give the second node a repository with nvtop: Debian's own package, from its component contrib.
 
-    Ubuntu has it in universe; the lab's repositories have main alone.
+    Ubuntu has it in universe, but the lab's repositories only have main.
     """
     apt = sources_list.own_apt(work, lambda line: re.sub(r"(\s)main\b.*", r"\1contrib", line))
     for words in ("update", "download nvtop"):
@@ -237,7 +235,7 @@ def on_second(command: str) -> str:
 
 
 def tools(inventory: str, playbook: str) -> Done:
-    """The tools to look at a node with, and nothing else."""
+    """Install only the monitoring tools."""
     only = ("--limit", "ubuntu1", "--tags", "monitoring_tools")
     wanted = ("-e", "monitoring_tools_manage=true", "-e", "fullmesh_converge=always")
     return run("ansible-playbook", playbook, "-i", inventory, *only, *wanted, *CPU)
@@ -267,5 +265,5 @@ def test_nodes_without_gpus_get_no_gpu_finding(inventory: str) -> None:
         play(inventory, node, "none")
     result = verified(inventory)
     assert (result["verdict"], result["findings"]) == ("ok", [])
-    rung = next(one for one in result["rungs"] if one["id"] == "L7")
-    assert "no GPU" in rung["reason"]
+    check = next(one for one in result["rungs"] if one["id"] == "L7")
+    assert "no GPU" in check["reason"]

@@ -1,4 +1,4 @@
-"""The jobs that record_hang.py runs: what users' scripts do when they hang, on two and four ranks."""
+"""The jobs that record_hang.py runs: users' scripts that hang, with two and four ranks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from subprocess import run
 
 @dataclass(frozen=True)
 class Job:
-    """A script and how it is looked at.
+    """A script and the way to sample it.
 
     Attributes:
-        script: train.py; calls ready() shortly before it hangs.
-        world: ranks.
-        files: what lies beside it.
-        breaks: breaks it from outside when it is ready; undo: restores what does not end with the job.
+        script: train.py. It calls ready() shortly before it hangs.
+        world: number of ranks.
+        files: other files next to it.
+        breaks: breaks it from outside when it is ready.
+        undo: restores everything that does not end with the job.
         settle: seconds until it hangs.
-        samples, pause: how often it is looked at, seconds between.
+        samples, pause: number of samples, seconds between them.
     """
 
     script: str
@@ -46,12 +47,10 @@ for step in range(3):
 MAIN = START + "ready()\n"
 
 
-def late(body: str, who: str = "rank == 1") -> str:
-    """One rank does something else while the others go on."""
+def late(body: str, condition: str = "rank == 1") -> str:
+    """Let one rank do something else while the others continue."""
     lines = "".join(f"        {line}\n" for line in body.splitlines())
-    return (
-        f"{MAIN}\n\ndef between():\n    if {who}:\n{lines}\n\nbetween()\ndist.all_reduce(grads)\n"
-    )
+    return f"{MAIN}\n\ndef between():\n    if {condition}:\n{lines}\n\nbetween()\ndist.all_reduce(grads)\n"
 
 
 TRAIN = """\
@@ -122,17 +121,17 @@ def stop(pids: list[int]) -> None:
 
 
 def kill(pids: list[int]) -> None:
-    """End rank 1, as the kernel does when memory is short."""
+    """Kill rank 1, as the kernel does when memory runs out."""
     os.kill(pids[1], signal.SIGKILL)
 
 
 def cut(_pids: list[int]) -> None:
-    """Nothing comes through from now on, in the network that belongs to record_hang.py alone."""
+    """Block all packets in the network namespace of record_hang.py."""
     run(["ip", "link", "set", "lo", "down"], check=True)
 
 
 def restore_loopback() -> None:
-    """The next job needs it."""
+    """Restore the loopback for the next job."""
     run(["ip", "link", "set", "lo", "up"], check=True)
 
 
@@ -255,10 +254,11 @@ dist.all_reduce(grads)
         world=4,
     ),
     "sizes": Job(
-        # Gloo ends a rank that gets more than it expects; here one gets a little less, and waits.
+        # Gloo ends a rank that receives more than expected. Here one receives a little less, and
+        # waits.
         MAIN + "dist.all_reduce(torch.ones(8 if rank == 0 else 6))\ndist.barrier()\n"
     ),
-    # what Gloo does to a rank that gets more than it expects
+    # Gloo's reaction to a rank that receives more than expected
     "aborted": Job(MAIN + "dist.all_reduce(torch.ones(8 if rank == 0 else 4096))\n"),
     "groups_crossed": Job(TWO_GROUPS),
     "exited": Job(

@@ -1,11 +1,15 @@
-"""What ranks of jobs that hang say of themselves, for tests/unit/recorded/hang.
+"""Record the answers of ranks of hung jobs, for tests/unit/recorded/hang.
 
-    unshare --mount --net python tests/support/record_hang.py VENV_WITH_TORCH tests/unit/recorded/hang [NAME ...]
+unshare --mount --net python tests/support/record_hang.py VENV_WITH_TORCH tests/unit/recorded/hang
+[NAME ...]
 
-Real Gloo jobs of hang_jobs.py, with processes of their own, on the loopback of a network of their own. Each runs as
-/home/user/train.py, in a place that exists for this process alone, so that no record tells of the machine that made it.
-A thread in every rank (hang_inside.py) says what is to be known from inside; the rest is read here from /proc.
-``NAME.json.gz`` are the ranks, sample for sample; ``NAME-RANK.json`` and ``NAME_RANK`` torch's own JSON and pickle.
+The jobs of hang_jobs.py run with real Gloo, each rank in its own process, on the loopback of a
+separate network namespace. Each runs as /home/user/train.py in a private mount namespace, so no
+record depends on the recording machine. A thread in every rank (hang_inside.py) records the inside
+view. This program reads the rest from /proc.
+
+``NAME.json.gz`` has the ranks of each sample. ``NAME-RANK.json`` and ``NAME_RANK`` are torch's own
+JSON and pickle.
 """
 
 from __future__ import annotations
@@ -26,20 +30,22 @@ from record_files import write_record
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "src"))
-from fullmesh.hang import recorder  # noqa: E402 (its place is known only now)
+from fullmesh.hang import recorder  # noqa: E402 (the path is set only now)
 
 HOME = Path("/home/user")
-ANSWER = 2.0  # seconds in which a rank that can answer does
-READY = 180.0  # seconds to import torch and to meet, on a machine that does other things as well
+ANSWER = 2.0  # seconds in which a working rank answers
+READY = 180.0  # seconds to import torch and connect on a busy machine
 CALLS = {0: "read", 1: "write", 7: "poll", 202: "futex", 230: "clock_nanosleep", 232: "epoll_wait"}
 ON_FILES = {0, 1}
-# raw files are kept of these: what a reader has to know
+# raw files are kept for these, because readers must parse them
 RAW = ("healthy", "late_sleep", "sizes", "kinds", "groups_crossed")
 
 
 def make_place(venv: Path) -> None:
-    """A home for the job that only this process sees."""
-    outside = Path(f"/proc/{os.getppid()}/ns")  # unshare became this process; its parent is outside
+    """Make a home for the job that only this process sees."""
+    outside = Path(
+        f"/proc/{os.getppid()}/ns"
+    )  # unshare became this process, so the parent is outside
     if any(os.readlink(outside / k) == os.readlink(f"/proc/self/ns/{k}") for k in ("mnt", "net")):
         raise SystemExit("start it with unshare --mount --net")
     run(["mount", "--make-rprivate", "/"], check=True)
@@ -50,7 +56,7 @@ def make_place(venv: Path) -> None:
 
 
 def native(pid: int) -> dict[str, Any]:
-    """The main thread, as the kernel shows it."""
+    """Return the main thread as the kernel shows it."""
     place = Path(f"/proc/{pid}/task/{pid}")
     words = (place / "syscall").read_text().split()
     number = int(words[0]) if words[0].lstrip("-").isdecimal() and len(words) > 2 else -1
@@ -67,7 +73,7 @@ def native(pid: int) -> dict[str, Any]:
 
 
 class Job:
-    """A job's processes, and what they say. ``before``: folders before its own in PYTHONPATH."""
+    """The processes of a job and their output. ``before`` lists folders at the front of PYTHONPATH."""
 
     def __init__(self, name: str, before: Sequence[Path] = ()) -> None:
         self.job, self.before = hang_jobs.JOBS[name], before
@@ -82,8 +88,8 @@ class Job:
         self.ranks = [self.start(rank) for rank in range(self.job.world)]
 
     def start(self, rank: int) -> Popen[bytes]:
-        """One rank."""
-        told = {
+        """Start one rank."""
+        env = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join(map(str, [*self.before, HOME])),
             "PYTHONWARNINGS": "ignore",
@@ -97,15 +103,15 @@ class Job:
         }
         errors = (self.work / f"errors{rank}").open("wb")
         command = [str(HOME / "venv/bin/python"), "train.py"]
-        return Popen(command, cwd=HOME, env=told, stdin=PIPE, stdout=errors, stderr=errors)
+        return Popen(command, cwd=HOME, env=env, stdin=PIPE, stdout=errors, stderr=errors)
 
     def wait(self) -> None:
-        """Until every rank has said that it is where the script wants it to be, or has ended."""
+        """Wait until every rank has reached its place in the script, or has ended."""
         self.wait_for("ready")
         time.sleep(self.job.settle)
 
     def wait_for(self, name: str) -> None:
-        """Until every rank has left its mark."""
+        """Wait until every rank has written its mark."""
         deadline = time.monotonic() + READY
         for rank, process in enumerate(self.ranks):
             while not (self.work / f"{name}{rank}").exists() and process.poll() is None:
@@ -114,13 +120,13 @@ class Job:
                 time.sleep(0.05)
 
     def sample(self, number: int) -> list[dict[str, Any]]:
-        """Every rank at one moment."""
+        """Take a sample of every rank."""
         (self.work / f"ask{number}").touch()
         deadline = time.monotonic() + ANSWER
         return [self.rank(rank, number, deadline) for rank in range(self.job.world)]
 
     def inside(self, rank: int, number: int, deadline: float) -> dict[str, Any] | None:
-        """What the thread in a rank wrote, its last words where it has ended."""
+        """Return the record of the thread in a rank, or the last one if the rank has ended."""
         path = self.work / f"said{rank}.{number}.json"
         while not path.exists() and self.ranks[rank].poll() is None:
             if time.monotonic() > deadline:
@@ -131,7 +137,7 @@ class Job:
         return json.loads(found.read_text()) if found.exists() else None
 
     def rank(self, rank: int, number: int, deadline: float) -> dict[str, Any]:
-        """What the schema says of a rank."""
+        """Return a rank in the form of the schema."""
         process = self.ranks[rank]
         inside = self.inside(rank, number, deadline)
         gone = process.poll() is not None
@@ -162,7 +168,7 @@ class Job:
         }
 
     def end(self) -> None:
-        """Kill what is left."""
+        """Kill the remaining processes."""
         for process in self.ranks:
             process.send_signal(signal.SIGKILL) if process.poll() is None else None
             process.wait()
@@ -193,7 +199,7 @@ def record(name: str, folder: Path) -> None:
             .read_text()
             .replace("retrieved. err=-3", "")[-1500:]
         ):
-            print(name, rank, errors)  # noqa: T201 (for whoever renews the records)
+            print(name, rank, errors)  # noqa: T201 (for the person who renews the records)
     text = json.dumps({"samples": samples}, separators=(",", ":")).replace(sys.base_prefix, "/usr")
     write_record(folder / f"{name}.json", text)
     if name in RAW:
@@ -203,7 +209,7 @@ def record(name: str, folder: Path) -> None:
 
 
 def main(venv: str, folder: str, names: list[str]) -> None:
-    """Record the jobs that are named, or all."""
+    """Record the named jobs, or all."""
     make_place(Path(venv).resolve())
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the manifest takes for new code: where the checkout lies and what reports say is none."""
+"""Code that counts as new for the manifest: neither the checkout's folder nor reporting code matters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fullmesh.settings import ROOT
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what the digest may be made of."""
+    """Copy the files that the digest may cover."""
     for top in sorted({one.partition("/")[0] for one in CONFIGURING}):
         shutil.copytree(
             ROOT / top,
@@ -26,12 +26,12 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def digest(root: Path) -> str:
-    """The digest as another run makes it: the filter keeps it within one."""
+    """Return the digest as a new process computes it, because the filter caches it."""
     return compute_code_digest.__wrapped__(root)
 
 
 def test_the_folder_of_the_checkout_makes_no_difference(checkout: Path) -> None:
-    """A directory called lab above it left out every file: two versions had one digest."""
+    """A directory called lab above it once removed every file, and two versions had the same digest."""
     assert digest(checkout) == digest(ROOT)
     moved = checkout.parent.parent / "elsewhere"
     before = digest(checkout)
@@ -85,7 +85,7 @@ def test_a_change_of_configuring_code_changes_the_digest(checkout: Path, name: s
 
 
 def modules() -> dict[str, str]:
-    """Every module of ours: its file by the names under which it is imported."""
+    """Map the names under which each of our modules is imported to its file."""
     found = {}
     for path in [*ROOT.glob("module_utils/**/*.py"), *ROOT.glob("src/fullmesh/**/*.py")]:
         name = str(path.relative_to(ROOT))
@@ -96,7 +96,7 @@ def modules() -> dict[str, str]:
 
 
 def imported(path: Path) -> set[str]:
-    """The dotted names that a file imports, wherever in it."""
+    """List the dotted names that a file imports anywhere."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -111,7 +111,7 @@ def imported(path: Path) -> set[str]:
 
 
 def test_digested_code_imports_nothing_outside_the_digest() -> None:
-    """Else a change of what is left out would change what a node becomes, and nobody would notice."""
+    """Otherwise a change of omitted code would change a node without notice."""
     files, inside = modules(), {str(name) for name in list_digest_files()}
     wrong = [
         f"{name} imports {files[one]}"

@@ -1,7 +1,7 @@
-"""Ranks that run are asked: the hook in their process, what is seen from outside, and the way to the controller.
+"""Query running ranks: the hook in their process, the view from outside, and the way to the controller.
 
-The ranks are real Python processes with the real hook; torch is a stand-in with a recorded Flight Recorder (a fake).
-Real torch on two nodes: tests/e2e/test_hang.py.
+The ranks are real Python processes with the real hook. Torch is a stand-in with a recorded Flight
+Recorder (a fake). tests/hang has real torch on two nodes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from fullmesh.verbs import hang as hang_cli
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Starts Python with the hook, as a launcher does."""
+    """Return a function that starts Python with the hook, as a launcher does."""
     sessions = hide_other_sessions(monkeypatch)
     with ranks_in(tmp_path) as begin:
 
@@ -146,7 +146,7 @@ NEW, OLD = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"
 
 
 @pytest.mark.parametrize(
-    ("version", "env", "told"),
+    ("version", "env", "variable"),
     [
         ("2.11.0+cu130", {NEW: "0"}, NEW),
         ("2.11.0+cu130", {OLD: "0"}, NEW),
@@ -154,7 +154,7 @@ NEW, OLD = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"
         ("2.11.0+cu130", {}, ""),
         ("2.9.1", {}, NEW),
         ("2.9.1", {NEW: "2000"}, ""),
-        ("2.7.1", {NEW: "2000"}, OLD),  # it does not know this name
+        ("2.7.1", {NEW: "2000"}, OLD),  # this version does not know the name
         ("2.7.1", {OLD: "2000"}, ""),
         ("", {NEW: "0"}, NEW),
         ("", {}, ""),
@@ -163,7 +163,7 @@ NEW, OLD = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"
     ],
 )
 def test_a_record_that_torch_does_not_keep_is_missing(
-    version: str, env: dict[str, str], told: str, start: Start, tmp_path: Path
+    version: str, env: dict[str, str], variable: str, start: Start, tmp_path: Path
 ) -> None:
     empty = tmp_path / "empty.json"
     empty.write_text('{"version": "2.10", "entries": []}')
@@ -171,9 +171,9 @@ def test_a_record_that_torch_does_not_keep_is_missing(
     torch = f"sys.modules['torch'] = types.SimpleNamespace(__version__={version!r})\n"
     start(script + torch + WAIT, 1, **env)
     (rank,) = hang_look.read_node_ranks("n1", MASTER)["ranks"]
-    why = f"torch keeps no record of its collectives (set {told}=2000 for the job)"
+    why = f"torch keeps no record of its collectives (set {variable}=2000 for the job)"
     assert [one["why"] for one in rank["missing"] if one["what"] == "recorder"] == [why] * bool(
-        told
+        variable
     )
 
 
@@ -211,7 +211,7 @@ def test_other_processes_get_no_hook(start: Start, env: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "name", hang_look.watch_look.RANKS[0][:1] + hang_look.watch_look.RANKS[2][:1]
 )
-def test_ranks_of_other_launchers_have_it(start: Start, name: str) -> None:
+def test_ranks_of_other_launchers_get_the_hook(start: Start, name: str) -> None:
     process = start(WAIT, RANK="", **{name: "3"})
     assert hang_answer.query_process(process.pid)[0]["threads"]
 
@@ -235,7 +235,7 @@ def test_the_sitecustomize_that_it_hides_is_run(start: Start, tmp_path: Path) ->
 
 def test_another_account_gets_no_data(start: Start) -> None:
     if os.geteuid():
-        pytest.skip("only root can become somebody else")
+        pytest.skip("only root can switch to another account")
     process = start(WAIT)
     child = os.fork()
     if not child:
@@ -245,13 +245,11 @@ def test_another_account_gets_no_data(start: Start) -> None:
             connection.connect(hang_answer.NAME + str(process.pid))
             os._exit(len(connection.recv(10)))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert hang_answer.query_process(process.pid)[0]["threads"], (
-        "it still answers those who may ask"
-    )
+    assert hang_answer.query_process(process.pid)[0]["threads"], "it still answers its own account"
 
 
 def test_a_worker_that_was_forked_holds_no_socket(start: Start) -> None:
-    """It would be asked in vain, with nobody to answer, once the rank itself is gone."""
+    """A query of the child would get no answer once the rank itself is gone."""
     fork = "import os, time\nif not os.fork():\n    time.sleep(60)\ntime.sleep(0.5)\n"
     process = start(fork + WAIT)
     assert hang_answer.query_process(process.pid)[0]["threads"]
@@ -273,8 +271,8 @@ def test_the_error_that_ended_the_program_is_kept(start: Start) -> None:
     assert process.communicate(timeout=30)[1].count("ValueError: no such shape") == 1
 
 
-def test_a_name_that_is_taken_harms_no_job(start: Start) -> None:
-    """Anybody may take an abstract name; who asks sees by the kernel's word that it is another process."""
+def test_a_socket_name_in_use_harms_no_job(start: Start) -> None:
+    """Every account may take an abstract name. The kernel tells the client that it is another process."""
     script = (
         "import os, socket, sys\n"
         + READY
@@ -344,7 +342,7 @@ def test_the_wait_of_the_main_thread_is_named(start: Start) -> None:
 def test_a_rank_without_hook_has_a_reason_and_a_pyspy_stack(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """py-spy's answer as version 0.4.1 writes it; the program is a fake."""
+    """py-spy is a fake with the output of version 0.4.1."""
     answer = (
         '[{"pid":7,"thread_id":1,"thread_name":"MainThread","os_thread_id":7,"active":true,"owns_gil":false,'
         '"frames":[{"name":"work","filename":"/home/user/train.py","module":null,"short_filename":"train.py",'
@@ -404,8 +402,8 @@ def test_a_node_lists_its_ranks_as_text(start: Start, capsys: pytest.CaptureFixt
 # --- on the controller ----------------------------------------------------------------------------
 
 
-def test_a_node_is_asked_as_often_as_is_wanted(start: Start) -> None:
-    """The very program, over a shell of this machine's."""
+def test_a_node_takes_the_requested_number_of_samples(start: Start) -> None:
+    """The real program runs, in a local shell."""
     start(recorded_rank(0) + WAIT, 0)
     start(recorded_rank(1) + WAIT, 1)
     answer = ask.query_hang_node("el1", {"connection": "local"}, MASTER, [0.2])
@@ -414,7 +412,7 @@ def test_a_node_is_asked_as_often_as_is_wanted(start: Start) -> None:
     assert answer.looks[0]["host"] == "el1"
     assert answer.looks[0]["ranks"][0]["taken_ns"] < answer.looks[1]["ranks"][0]["taken_ns"]
     clocks = [rank["clock"] for look in answer.looks for rank in look["ranks"]]
-    # the same clock, less the time that a message takes
+    # the same clock, minus the time of transmission
     assert all(one == clocks[0] and -(10**9) < one["ahead_ns"] < 0 for one in clocks)
 
 
@@ -470,7 +468,7 @@ def nothing(rank: int = 0) -> Rank:
         packed({"host": "n", "jobs": [], "ranks": [], "more": 1}),
     ],
 )
-def test_an_answer_of_another_form_is_refused(line: str) -> None:
+def test_a_malformed_answer_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="cannot be read"):
         ask.parse_node_hang(line, "el1")
 
@@ -500,7 +498,7 @@ def running(rank: int, world: int = 2) -> Rank:
 PLAN: ClusterPlan = plan(2)
 
 
-def test_ranks_that_did_not_come_are_gone_or_unasked() -> None:
+def test_missing_ranks_are_gone_or_on_unqueried_nodes() -> None:
     answers = [
         ask.HangAnswer("el1", (look("el1", running(0)),)),
         ask.HangAnswer("ubuntu1", why="no route"),
@@ -511,14 +509,14 @@ def test_ranks_that_did_not_come_are_gone_or_unasked() -> None:
     assert second["missing"] == [{"what": "process", "why": "no route"}]
     answers[1] = ask.HangAnswer("ubuntu1", (look("ubuntu1"),))
     assert ask.collect_samples(PLAN, answers)[0][1]["process"] == "gone"
-    # of a job of another size nobody knows where its ranks should be
+    # if the job has another size, the nodes of its ranks are unknown
     answers[0] = ask.HangAnswer("el1", (look("el1", running(0, world=5)),))
     assert len(ask.collect_samples(PLAN, answers)[0]) == 1
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[ask.HangAnswer]:
-    """What nodes answer the verb."""
+    """Replace the nodes' answers to the command."""
     answers: list[ask.HangAnswer] = []
     monkeypatch.setattr(hang_cli, "resolve_job_hosts", lambda _, _more: {"plan": PLAN, "hosts": {}})
     monkeypatch.setattr(ask, "query_hang_nodes", lambda *_: answers)
@@ -531,7 +529,7 @@ def hang(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return code, out + err
 
 
-def test_the_verb_names_the_rank_that_is_late(
+def test_the_command_names_the_late_rank(
     start: Start, asked: list[ask.HangAnswer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     start(recorded_rank(0) + "\n" * 20 + WAIT, 0)
@@ -552,7 +550,7 @@ def test_the_verb_names_the_rank_that_is_late(
     assert one["page"] == "docs/causes/hang.md#hg-107"
 
 
-def test_the_page_is_written_beside_the_output(
+def test_the_page_is_written_in_addition_to_the_output(
     start: Start, asked: list[ask.HangAnswer], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     start(recorded_rank(0) + WAIT, 0)
@@ -570,7 +568,7 @@ def test_the_page_is_written_beside_the_output(
     assert (code, "[HG-185]" in said, "[HG-107]" in said) == (2, True, True)
 
 
-def test_the_verbs_own_refusals(
+def test_the_command_refuses_invalid_options(
     asked: list[ask.HangAnswer], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked.append(ask.HangAnswer("el1", (look("el1"),)))

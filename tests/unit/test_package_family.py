@@ -1,4 +1,4 @@
-"""Packages of one family: what a node had of a driver, what a role made of it, and what gives the first back."""
+"""Packages of a driver's family: the versions before and after a role's change, and their restoration."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ROLE = "nvidia_driver"
 
 
 def words(text: str) -> list[str]:
-    """A list of names that reads like one."""
+    """Split a text into a list of names."""
     return text.split()
 
 
-# Names as of packages.ubuntu.com (noble, -server) and of NVIDIA's repository for RHEL 9.
+# Names from packages.ubuntu.com (noble, -server) and from NVIDIA's repository for RHEL 9.
 OF_UBUNTU = words("""\
 nvidia-driver-535-server nvidia-dkms-535-server nvidia-kernel-source-535-server nvidia-kernel-common-535-server
 nvidia-firmware-535-server-535.216.03 nvidia-compute-utils-535-server nvidia-utils-535-server libnvidia-cfg1-535-server
@@ -69,7 +69,7 @@ def test_a_driver_consists_of_all_its_packages_only(system: str, names: list[str
 
 
 class Machine:
-    """A node whose package database holds what it is told."""
+    """A node with a simulated package database."""
 
     def __init__(self, root: Path, dpkg: bool, versions: Mapping[str, str]) -> None:
         self.versions = dict(versions)
@@ -80,7 +80,7 @@ class Machine:
         self.node = NodeSystem(str(root), self.run)
 
     def run(self, command: list[str]) -> tuple[int, str, str]:
-        """What dpkg-query and rpm print of the forms that we ask for; a removed package keeps its row in dpkg."""
+        """Print like dpkg-query and rpm in the forms that are used. A removed package keeps its row in dpkg."""
         if "autoremove" in command:
             return 0, "", ""
         if "remove" in command:
@@ -129,13 +129,13 @@ NEW_DNF = {
 
 
 def make_point(machine: Machine) -> None:
-    """The role's undo point, as it makes one before its first change."""
+    """Make the role's undo point, as before its first change."""
     wanted: dict[Kind, list[str]] = {kind: [] for kind in KINDS}
     remember_state(machine.node, ROLE, {**wanted, "files": ["/etc/modprobe.d/x.conf"]}, False)
 
 
 def installed_over(machine: Machine, new: Mapping[str, str], system: str) -> None:
-    """The role's way: a point, the versions of before, the packages, the versions that it leaves."""
+    """Do the role's steps: undo point, previous versions, packages, new versions."""
     make_point(machine)
     family.remember_family(machine.node, ROLE, patterns(system), False)
     machine.versions = dict(new)
@@ -143,7 +143,7 @@ def installed_over(machine: Machine, new: Mapping[str, str], system: str) -> Non
 
 
 class Case(NamedTuple):
-    """A node, and what gives its driver of before back."""
+    """A node, and the commands that restore its previous driver."""
 
     dpkg: bool
     system: str
@@ -253,7 +253,7 @@ def test_locks_name_each_version_without_its_epoch(tmp_path: Path) -> None:
     }
 
 
-# As dnf 4 writes it (dnf.modularity(7)), and a file that somebody broke.
+# The format of dnf 4 (dnf.modularity(7)), and a broken file.
 STREAM = "[nvidia-driver]\nname=nvidia-driver\nstream=535-dkms\nprofiles=default\nstate=enabled\n"
 
 

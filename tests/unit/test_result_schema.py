@@ -1,4 +1,4 @@
-"""The schema of result.json is what its types say, and takes and refuses what the first one, written by hand, did."""
+"""The schema of result.json equals its types, and accepts and rejects the same as the first, handwritten one."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from fullmesh.diagnose import judge
 from fullmesh.result import read, schema
 
 HERE = Path(__file__).parent
-# As version 0.1.0 came with it; nothing that follows schema 1 may be refused later, nor the reverse.
+# The schema of version 0.1.0. Files that follow schema 1 must stay valid, and invalid ones invalid.
 FIRST = json.loads((HERE / "data/result-1-as-published.json").read_text())
-# Keys that came later. docs/result.md promises that keys may be added.
+# Keys that were added later. docs/result.md promises that keys may be added.
 FIRST["$defs"]["finding"]["properties"]["check"] = {"type": "string"}
 FIRST["$defs"]["finding"]["propertyNames"]["enum"].append("check")
 PUBLISHED = Draft202012Validator(FIRST)
 MADE = Draft202012Validator(schema.build_result_schema())
 DROP, UNKNOWN = object(), object()
-# What is put everywhere: each kind of JSON, the ends of ranges, words that are no one's.
+# Values to insert everywhere: each kind of JSON, the ends of ranges, unknown words.
 VALUES = (None, True, -1, 0, 1, 65536, 0.5, "", "word", "open", [], ["a"], ["a", "b"], {}, DROP)
-# Open objects, whose inside no schema looks at.
+# Open objects, whose content the schema does not check.
 OPEN = ("plan", "facts", "details")
 ABOUT = judge.DiagnosisRun("20260102T030405Z-abcd", "2026-01-02T03:04:05Z", "2026-01-02T03:04:15Z")
 
 
 def whole() -> dict[str, Any]:
-    """A small result that has every key."""
+    """Return a small result that has every key."""
     made = dropped()
     made["kind"] = "diagnose"
     made["links"] = [link("el1", "ubuntu1", 1.0), link("ubuntu1", "el1", 1.0, "dropped")]
@@ -49,7 +49,7 @@ def whole() -> dict[str, Any]:
 
 
 def recorded() -> Iterator[Any]:
-    """Results of what lab nodes said, healthy and broken."""
+    """Return results from the answers of lab nodes, healthy and broken."""
     for path in sorted((RECORDED / "diagnose").glob("*.json.gz")):
         world = load_record(path)
         if "nodes" in world:
@@ -92,7 +92,7 @@ def test_a_file_that_lags_behind_the_types_is_refused(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place of a document; of a list those elements that differ in their keys, of open objects the first key."""
+    """List every path of a document: in lists only elements with different keys, in open objects only the first key."""
     yield path
     if isinstance(value, dict):
         for key in list(value)[: 1 if path and path[-1] in OPEN[1:] else None]:
@@ -108,7 +108,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any] | None:
-    """A copy with another value at a place, with one key less, or with one more; None where that cannot be."""
+    """Return a copy with another value at a path, one key less, or one more. Return None if that is impossible."""
     made = copy.deepcopy(document)
     holder: Any = made
     for key in path[:-1]:
@@ -128,7 +128,7 @@ def changed(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict
 
 
 def small() -> dict[str, Any]:
-    """The same, with a plan of which only the keys are looked at."""
+    """Return the small result with a plan of which only the keys are checked."""
     made = whole()
     made["plan"] = {key: {} for key in made["plan"]}
     return made
@@ -147,10 +147,10 @@ WORDS = {
 }
 
 
-@pytest.mark.rest  # 30 s of a processor, for a schema that rarely changes
+@pytest.mark.rest  # 30 s of CPU time, for a schema that rarely changes
 def test_old_schema_new_schema_and_reader_agree_on_any_change() -> None:
     document = small()
-    told = {True: 0, False: 0}
+    counts = {True: 0, False: 0}
     for path in places(document):
         name = path[-1] if path else ""
         for value in (*VALUES, UNKNOWN, *WORDS.get(name, ())):
@@ -160,8 +160,8 @@ def test_old_schema_new_schema_and_reader_agree_on_any_change() -> None:
             good = PUBLISHED.is_valid(made)
             assert MADE.is_valid(made) == good, (path, value)
             assert (not read.list_result_faults(made)) == good, (path, value)
-            told[good] += 1
-    assert min(told.values()) > 200
+            counts[good] += 1
+    assert min(counts.values()) > 200
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_results_of_before_the_newer_keys_are_read() -> None:
 
 
 def test_a_lone_surrogate_is_accepted_in_text_but_not_keys() -> None:
-    """JSON may have it (a log's odd bytes); it must not stop the reader."""
+    """JSON may contain it (odd bytes of a log), and the reader must not stop."""
     made = changed(whole(), ("findings", 0, "cause"), "odd byte \udcff")
     assert PUBLISHED.is_valid(made)
     assert read.parse_result(made) == made

@@ -1,4 +1,4 @@
-"""The test runner: its parts, the ones that CI selects, and the shard of ``--all`` that a commit runs."""
+"""The test runner: its parts, CI's selection, and the shard of ``--all`` that a commit runs."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from fullmesh import cli
 from fullmesh.settings import ROOT
 
 
-def test_a_part_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["test", "nonsense"]) == cli.USAGE
     assert "[CL-108]" in capsys.readouterr().err
 
 
-def test_fast_leaves_out_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fast_omits_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["test", "--fast", "--list"]) == 0
     names = capsys.readouterr().out.split("\n")
     assert "unit" in names
     assert not [name for name in names if name.startswith(("molecule", "lab", "end"))]
 
 
-# Roles that make sense beside another one only, and the scenario that converges both.
-BESIDE = dict.fromkeys(("node_ssh", "node_health", "monitoring_tools"), "launchers")
+# Roles that only work with another one, and the scenario that converges both.
+DEPENDENT_ROLES = dict.fromkeys(("node_ssh", "node_health", "monitoring_tools"), "launchers")
 
 
 def test_every_scenario_is_a_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["test", "--list"]) == 0
     names = capsys.readouterr().out.split("\n")
     roles = {path.name for path in (ROOT / "roles").iterdir()} - {"preflight", "cluster_env"}
-    for role, scenario in BESIDE.items():
+    for role, scenario in DEPENDENT_ROLES.items():
         assert role in (ROOT / f"molecule/{scenario}/converge.yml").read_text()
-    # ec2_security_group runs on the controller alone, against a mock of EC2
-    roles -= {"ec2_security_group", *BESIDE}
+    # ec2_security_group only runs on the controller, with a mock of EC2
+    roles -= {"ec2_security_group", *DEPENDENT_ROLES}
     assert {"ec2", *(f"molecule {role}" for role in roles)} <= set(names)
 
 
@@ -63,7 +63,7 @@ def test_parts_that_only_all_runs(capsys: pytest.CaptureFixture[str]) -> None:
     left = names("--all") - names()
     assert "end to end vm" in left
     assert {f"molecule {name}" for name in parts.BEHAVIOURS} <= left
-    # whoever asks for a part gets it, and all of its tests
+    # a part that is named runs with all of its tests
     assert "end to end vm" in names("end to end vm")
     args = argparse.Namespace(fast=False, all=False, part=["end to end cuts"])
     ((cuts,),) = testing.chosen(parts.list_stages(), args)
@@ -82,7 +82,7 @@ def test_parts_that_only_all_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def chance(tree: ast.AST) -> list[int]:
-    """The lines in which a test draws something that no number repeats."""
+    """List the lines in which a test uses unrepeatable random values."""
     return [
         call.lineno
         for call in ast.walk(tree)
@@ -96,7 +96,7 @@ def chance(tree: ast.AST) -> list[int]:
 
 
 def test_no_unit_test_depends_on_chance() -> None:
-    """What the default run has not shown once must not fail for somebody else."""
+    """A failure that the default run never shows must not hit an unrelated commit."""
     bad = "random.choice(x)\nos.urandom(3)\nrandom.Random()\nuuid.uuid4()\nsecrets.token_hex()"
     assert chance(ast.parse(bad)) == [1, 2, 3, 4, 5]
     assert chance(ast.parse("random.Random(seed).choice(x)\nrng.choice(x)")) == []
@@ -109,7 +109,7 @@ def test_no_unit_test_depends_on_chance() -> None:
     profile = settings.get_profile("same each time")
     assert (profile.derandomize, profile.database) == (True, None)
     assert not settings.get_profile("random").derandomize
-    # of the modules that happen to be loaded
+    # from the loaded modules
     assert len(providers._get_local_constants()) == 0
 
 
@@ -156,7 +156,7 @@ def test_a_failing_part_is_shown_and_counted(
     testing.report(bad)
     assert testing.summary([good, bad, long]) == 1
     shown = capsys.readouterr().out
-    # whoever keeps only the end of the output still reads why
+    # the end of the output alone shows the reason
     end = shown[shown.index("failed: bad one") :]
     assert "| reason" in end
     assert f"| {fatal}x" in end
@@ -241,7 +241,7 @@ def test_each_commit_starts_at_another_part_and_skips_none() -> None:
     assert list_names(found[0]) == ["a", "b", "c", "d 1 of 2", "d 2 of 2"]
     assert [list_names(one)[0] for one in found[:5]] == list_names(found[0])
     assert found[5] == found[0]
-    # what may not run side by side never does
+    # exclusive parts never run at the same time
     assert [list_names([stage]) for stage in found[2]] == [
         ["c"],
         ["d 1 of 2", "d 2 of 2"],
@@ -280,7 +280,7 @@ def test_a_shard_takes_25_minutes_and_ends_before_85(elapsed: float, seconds: fl
 def run_fake_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, list[str]]]:
-    """Run a shard of fake parts; its exit code and the parts' names as they ended."""
+    """Run a shard of fake parts. Return its exit code and the parts' names in the order of their ends."""
     monkeypatch.setattr(testing, "LOGS", tmp_path)
     monkeypatch.setattr(testing, "LEAST_PART_SECONDS", 1.0)
     monkeypatch.setattr(testing, "git", lambda *_: ["0"])
@@ -353,7 +353,7 @@ def test_slices_of_a_part_do_not_run_at_once(
 
 
 def leave(seconds: float) -> float:
-    """Return the elapsed time that leaves a shard so many seconds."""
+    """Return the elapsed time that leaves a shard this many seconds."""
     return (
         testing.CI_SECONDS
         - testing.SPARE_SECONDS
@@ -376,7 +376,7 @@ def test_the_deadline_ends_a_shard_without_a_failure(
     lines = capsys.readouterr().out.splitlines()
     assert re.search(r"^long +\d+  cut off$", "\n".join(lines), re.MULTILINE)
     assert lines[-1] == "1 passed, 0 failed"
-    # a repetition that has no time shows nothing
+    # a repetition without time left is not shown
     code, seen = run_fake_shard(make_fake("slow", A, "exec sleep 60"), elapsed=leave(3))
     assert (code, seen) == (0, ["slow", "slow again"])
     out = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""fullmesh.prom: what Prometheus reads of a verification, where it lies, and who reads it."""
+"""fullmesh.prom: the metrics of a verification, their file, and the exporter that reads it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from report_samples import HOSTILE, built, dropped, hostile, large
 from fullmesh.filters.observe import verify_cluster
 from fullmesh.result import textfile
 
-# What a line may be, as the text format's documentation has it ("Exposition formats"), for gauges.
+# A line of a gauge, as in the documentation of the text format ("Exposition formats").
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 HELP = re.compile(rf"# HELP ({NAME}) ((?:[^\\\n]|\\\\|\\n)*)")
 TYPE = re.compile(rf"# TYPE ({NAME}) gauge")
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\\\|\\"|\\n)*"'
-# no third word: node_exporter refuses a file with timestamps
+# no third word, because node_exporter rejects a file with timestamps
 SAMPLE = re.compile(rf"({NAME})(?:\{{({LABEL}(?:,{LABEL})*)\}})? (\S+)")
 ONE_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\.)*)"')
 BACK = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
@@ -31,7 +31,7 @@ Labels = frozenset[tuple[str, str]]
 
 
 def parsed(text: str) -> dict[str, dict[Labels, float]]:
-    """Metric -> labels -> value of a file in which every line is as the format wants it."""
+    """Parse a file in which every line follows the format: metric -> labels -> value."""
     found: dict[str, dict[Labels, float]] = {}
     said: list[str] = []
     assert text.endswith("\n")
@@ -51,7 +51,7 @@ def parsed(text: str) -> dict[str, dict[Labels, float]]:
                 (key, re.sub(r"\\.", lambda one: BACK[one[0]], held))
                 for key, held in ONE_LABEL.findall(match[2] or "")
             )
-            assert labels not in found[match[1]], "a series stands there once"
+            assert labels not in found[match[1]], "each series occurs once"
             found[match[1]][labels] = float(match[3])
     assert len(said) == len(set(said))
     assert set(said) == set(found)
@@ -62,19 +62,19 @@ def series(found: dict[str, dict[Labels, float]], name: str, **labels: str) -> f
     return found["fullmesh_" + name][frozenset(labels.items())]
 
 
-def test_a_healthy_cluster() -> None:
+def test_a_healthy_cluster_has_all_its_metrics() -> None:
     found = parsed(textfile.render_textfile(built(), "el1"))
     assert series(found, "verification_timestamp_seconds") == 1767323055
     assert series(found, "verification_duration_seconds") == 9.5
     assert series(found, "verification_ok") == series(found, "verification_node_ok") == 1
     assert series(found, "cluster_world_size") == 3
     assert len(found["fullmesh_verification_rung_status"]) == 9 * 4
-    for rung in built()["rungs"]:
+    for check in built()["rungs"]:
         held = {
-            one: series(found, "verification_rung_status", rung=rung["id"], status=one)
+            one: series(found, "verification_rung_status", rung=check["id"], status=one)
             for one in ("passed", "failed", "skipped", "not_run")
         }
-        assert [one for one in held if held[one]] == [rung["status"]]
+        assert [one for one in held if held[one]] == [check["status"]]
     links = found["fullmesh_verification_link_ok"]
     assert set(links.values()) == {1}
     assert {(dict(one)["peer"], dict(one)["direction"]) for one in links} == {
@@ -88,7 +88,7 @@ def test_rates_are_in_base_units() -> None:
     found = parsed(textfile.render_textfile(built(), "el1"))
     rates, name = built()["collectives"], "verification_allreduce_bus_bytes_per_second"
     assert series(found, name, backend="gloo") == pytest.approx(rates["bus_gbit_s"] * 1e9 / 8)
-    # of the largest message, and the latency of the smallest
+    # for the largest message, and the latency of the smallest
     assert series(found, name, backend="nccl") == pytest.approx(5.9e9 / 8)
     name = "verification_allreduce_latency_seconds"
     assert series(found, name, backend="gloo") == pytest.approx(210e-6)
@@ -99,8 +99,8 @@ def test_unmeasured_values_are_absent() -> None:
     result = built()
     result["collectives"] = {}
     result["links"] = []
-    for rung in result["rungs"]:
-        rung["details"] = {}
+    for check in result["rungs"]:
+        check["details"] = {}
     names = set(parsed(textfile.render_textfile(result, "el1")))
     assert not [one for one in names if "allreduce" in one or "link" in one]
 
@@ -157,7 +157,7 @@ def test_every_text_survives_as_a_label(text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(True, "1"), (0, "0"), (9.5, "9.5"), (1767323055.25, "1767323055.25")]
 )
-def test_numbers(value: float, text: str) -> None:
+def test_numbers_are_written_in_prometheus_format(value: float, text: str) -> None:
     assert textfile.format_metric_value(value) == text
 
 
@@ -170,7 +170,7 @@ def test_the_filter_reads_a_result_and_refuses_anything_else() -> None:
         given_({**built(), "run": 1}, "el1")
 
 
-# --- who reads it -------------------------------------------------------------------------------
+# --- the exporter that reads it ----------------------------------------------------------------
 
 USUAL = "/var/lib/prometheus/node-exporter"
 PACKAGED, BY_HAND = "/usr/bin/prometheus-node-exporter", "/usr/local/bin/node_exporter"
@@ -182,7 +182,7 @@ SERVICES = {"3", "70", "71"}
 def process(
     root: Path, pid: int, program: str, *words: str, inside: str = "", uid: int = 109
 ) -> None:
-    """A process of *root*, which sees *inside* as its own root."""
+    """Make a process in *root* that sees *inside* as its own root."""
     folder = root / f"proc/{pid}"
     folder.mkdir(parents=True)
     (folder / "status").write_text(f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
@@ -194,7 +194,7 @@ def process(
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "proc/sys").mkdir(parents=True)
-    (tmp_path / "proc/2").mkdir()  # a thread of the kernel has no program
+    (tmp_path / "proc/2").mkdir()  # a kernel thread has no program
     process(tmp_path, 3, "/usr/lib/systemd/systemd")
     (tmp_path / "srv/text").mkdir(parents=True)
     return tmp_path
@@ -212,7 +212,7 @@ def where(
     )
 
 
-def test_no_exporter_runs(root: Path) -> None:
+def test_without_an_exporter_the_usual_folder_is_used(root: Path) -> None:
     assert where(root) == {"own": False, "program": "", "folder": USUAL, "fault": ""}
 
 
@@ -229,7 +229,7 @@ def test_the_users_own_is_found_with_its_folder(root: Path, words: tuple[str, ..
     assert where(root) == {"own": True, "program": BY_HAND, "folder": "/srv/text", "fault": ""}
 
 
-def test_one_that_an_update_has_replaced_is_found(root: Path) -> None:
+def test_an_exporter_replaced_by_an_update_is_found(root: Path) -> None:
     process(root, 70, BY_HAND + " (deleted)", "--collector.textfile.directory=/srv/text")
     assert where(root)["program"] == BY_HAND
 
@@ -274,7 +274,7 @@ def test_a_container_reads_another_folder_of_the_same_name(root: Path, tmp_path:
 @pytest.mark.parametrize(
     ("said", "folder"),
     [
-        # the three forms in which versions print it
+        # the three forms that versions print
         (f'  --collector.textfile.directory="{USUAL}"  \n   Directory', USUAL),
         (f"  --collector.textfile.directory={USUAL} ...  Directory", USUAL),
         ('  --collector.textfile.directory=""  \n', ""),
@@ -295,7 +295,7 @@ def test_a_folder_in_the_distributions_arguments_counts_more(root: Path) -> None
     assert where(root, packaged=False)["own"]
 
 
-def test_both_run_and_the_distributions_is_the_one(root: Path) -> None:
+def test_the_distributions_exporter_wins_if_both_run(root: Path) -> None:
     process(root, 70, BY_HAND)
     process(root, 71, PACKAGED, "--collector.textfile.directory=/srv/text")
     assert where(root, packaged=True)["program"] == PACKAGED
@@ -374,7 +374,7 @@ def test_systemd_names_the_main_processes() -> None:
     assert asked[0][-1] == "*.service"
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     assert node_exporter.check_textfile_folder(str(tmp_path)) == ""
     gone = node_exporter.check_textfile_folder(str(tmp_path / "gone"))
     assert gone.startswith(f"[MT-106] {tmp_path}/gone is not a folder")
@@ -401,11 +401,11 @@ def test_a_folder_that_others_can_change_is_refused(tmp_path: Path) -> None:
 
 
 class EndedError(Exception):
-    """What a module raises where Ansible would end it."""
+    """Raised at the point where Ansible would end a module."""
 
 
 class Module:
-    """As much of AnsibleModule as this one needs."""
+    """The parts of AnsibleModule that this module uses."""
 
     def __init__(self, **params: Any) -> None:
         usual = {"state": "looked", "folder": "", "usual": USUAL, "content": "", "wait": 0}
@@ -443,12 +443,12 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **params: Any) -> Modul
     return made
 
 
-def test_it_is_written_in_one_step_and_known_to_undo(
+def test_the_file_is_written_atomically_and_recorded_for_undo(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = tmp_path / "node" / "text"
     folder.mkdir(parents=True)
-    (folder / "theirs.prom").write_text("theirs 1\n")
+    (folder / "foreign.prom").write_text("foreign 1\n")
     steps: list[str] = []
     put = verification_textfile.write_file_atomically
     monkeypatch.setattr(
@@ -468,13 +468,13 @@ def test_it_is_written_in_one_step_and_known_to_undo(
     assert path.read_text() == "fullmesh 1\n"
     assert path.stat().st_mode & 0o777 == 0o644
     assert steps == ["remembered", "written", "noted"]
-    assert sorted(os.listdir(folder)) == ["fullmesh.prom", "theirs.prom"]
+    assert sorted(os.listdir(folder)) == ["fullmesh.prom", "foreign.prom"]
 
 
-def test_no_reader_takes_the_file_that_is_written_aside(
+def test_no_exporter_reads_the_temporary_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from ansible.module_utils.fullmesh import files  # noqa: PLC0415 (the same one that the module has)
+    from ansible.module_utils.fullmesh import files  # noqa: PLC0415 (the module's own instance)
 
     names: list[tuple[str, str]] = []
     rename = os.rename
@@ -516,11 +516,13 @@ def test_a_missing_folder_is_refused_by_the_role_only(
     done = ran(monkeypatch, tmp_path, state="written", folder=gone, content="x")
     assert done.answer == {"changed": False, "own": True, "program": "", "path": ""}
     assert "[MT-106]" in done.warned[0]
-    # the distribution's, which is not there before its package is
+    # the folder of the distribution, which is missing before its package is installed
     assert ran(monkeypatch, tmp_path, usual=gone).answer["path"] == f"{gone}/fullmesh.prom"
 
 
-def test_one_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_exporter_that_does_not_listen_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(verification_textfile, "PAUSE", 0.01)
     with pytest.raises(
         EndedError, match=r"\[MT-107\] prometheus-node-exporter.service was started"
@@ -528,8 +530,10 @@ def test_one_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
         ran(monkeypatch, tmp_path, wait=1)
 
 
-def test_one_that_listens_ends_the_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    ours = {
+def test_an_exporter_that_listens_ends_the_wait(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    listener = {
         "pid": "1",
         "service": True,
         "program": PACKAGED,
@@ -543,6 +547,6 @@ def test_one_that_listens_ends_the_wait(monkeypatch: pytest.MonkeyPatch, tmp_pat
         lambda _, names: dict.fromkeys(names, "installed"),
     )
     monkeypatch.setattr(verification_textfile.node_exporter, "is_listening", lambda pid: pid == "1")
-    done = ran(monkeypatch, tmp_path, wait=9, seen=[ours])
+    done = ran(monkeypatch, tmp_path, wait=9, seen=[listener])
     assert done.answer["path"] == f"{tmp_path}/fullmesh.prom"
     assert not done.answer["own"]

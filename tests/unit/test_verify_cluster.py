@@ -1,4 +1,4 @@
-"""The rules of the ladder: break one thing in a healthy cluster, expect exactly its code."""
+"""The checks of the verification: break one thing in a healthy cluster, and expect exactly its code."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_without_packet_taps_no_node_is_blamed() -> None:
     assert ";" not in judged(seen)["findings"][0]["cause"]
 
 
-def test_one_node_that_shuts_out_all_others_is_one_finding() -> None:
+def test_one_node_that_blocks_all_others_is_one_finding() -> None:
     seen = healthy()
     block(seen, EL1, UBUNTU1, "rejected", "sample")
     block(seen, UBUNTU2, UBUNTU1, "rejected", "sample")
@@ -124,7 +124,7 @@ def test_checks_above_a_failed_one_are_not_run() -> None:
     assert (statuses["L3"], statuses["L4"], statuses["L5"]) == ("passed", "failed", "not_run")
 
 
-def test_the_rank_that_spoke_is_named_not_those_that_waited() -> None:
+def test_the_rank_with_an_error_is_named_not_the_waiting_ones() -> None:
     seen = healthy()
     stop_rank(seen, "init", "failed", text="Unable to find address for: eth9")
     stop_rank(seen, "init", "hung", EL1)
@@ -148,7 +148,7 @@ def test_the_rank_that_spoke_is_named_not_those_that_waited() -> None:
         ("remote=[fd78::1]:80", "(that is fd78::1 port 20480, which is not a cluster address)"),
     ],
 )
-def test_the_port_that_gloo_prints_is_put_right(text: str, said: str) -> None:
+def test_the_port_in_gloos_message_is_corrected(text: str, said: str) -> None:
     seen = healthy()
     stop_rank(seen, "init", "failed", text=text)
     assert said in judged(seen)["findings"][0]["cause"]
@@ -172,7 +172,7 @@ def test_a_proxy_that_answers_the_controller_is_no_finding(verdict: str) -> None
 
 
 def test_unplanned_open_ports_are_a_finding_if_excluded() -> None:
-    """In the other modes the firewall takes nothing that peers reached before."""
+    """The other modes do not close ports that peers could reach before."""
     seen = healthy(mode="peers_only")
     open_outside(seen)
     assert {f["code"] for f in judged(seen)["findings"]} == {"VC-210"}
@@ -210,18 +210,18 @@ def test_without_nccl_the_check_is_skipped() -> None:
     seen = healthy()
     for name in NAMES:
         seen.nodes[name]["node"]["nccl"].update(version="", reason="missing")
-    rung = judged(seen)["rungs"][6]
-    assert (rung["status"], "libnccl" in rung["reason"]) == ("skipped", True)
+    check = judged(seen)["rungs"][6]
+    assert (check["status"], "libnccl" in check["reason"]) == ("skipped", True)
 
 
 def test_without_a_gpu_nccl_does_not_apply_and_training_does() -> None:
-    """Nobody looked for GPUs in these samples; where somebody did: test_verify_recorded.py."""
+    """These samples have no survey of GPUs. test_verify_recorded.py covers nodes with one."""
     seen = healthy()
     for name in NAMES:
         get_step_report(seen, "gpus", name).clear()
         get_step_report(seen, "gpus", name).update(applicable=False, why="torch is built for CPUs")
     found = judged(seen)
-    rungs = {rung["id"]: rung for rung in found["rungs"]}
+    rungs = {check["id"]: check for check in found["rungs"]}
     assert rungs["L7"]["status"] == "skipped"
     assert rungs["L7"]["reason"].startswith(
         "no rank has a GPU (torch is built for CPUs), and the survey"
@@ -229,7 +229,7 @@ def test_without_a_gpu_nccl_does_not_apply_and_training_does() -> None:
     assert (rungs["L8"]["status"], found["verdict"]) == ("passed", "ok")
 
 
-# What eight ranks on two processors said (./fullmesh demo --nodes 8), each of another peer and port.
+# Messages of eight ranks on two CPUs (./fullmesh demo --nodes 8), each with another peer and port.
 WAITED = "RuntimeError: [x/unbound_buffer.cc:78] Timed out waiting 10000ms for recv operation to complete"
 GONE = "RuntimeError: [x/pair.cc:547] Connection closed by peer [10.78.0.1{}]:5061{}"
 
@@ -273,10 +273,10 @@ def test_load_does_not_excuse_a_failed_gloo_connection() -> None:
 @pytest.mark.parametrize(
     ("boots", "load", "factor"),
     [
-        (("a", "b", "c"), 0.1, 1.0),  # a rank a machine, two processors each
+        (("a", "b", "c"), 0.1, 1.0),  # one rank and two CPUs per machine
         (("a", "b", "c"), 5.0, 3.0),
         (("a", "a", "a"), 1.0, 2.0),  # containers of one machine
-        (("", "", ""), 5.0, 3.0),  # what cannot be told apart is not added up
+        (("", "", ""), 5.0, 3.0),  # unidentified machines are not added up
     ],
 )
 def test_deadlines_grow_with_ranks_and_load(
@@ -321,7 +321,7 @@ def test_a_missing_address_is_reported_once() -> None:
     assert [f["code"] for f in judged(seen)["findings"]] == ["VC-121"]
 
 
-def test_nccl_that_was_not_asked_is_no_missing_library() -> None:
+def test_an_untested_nccl_is_not_a_missing_library() -> None:
     seen = healthy()
     for name in NAMES:
         seen.nodes[name]["node"].pop("nccl")
@@ -347,8 +347,8 @@ def test_one_node_has_no_links() -> None:
 def test_untested_links_do_not_pass() -> None:
     seen = healthy()
     seen.nodes[EL1].pop("links")  # type: ignore[attr-defined]
-    rung = judged(seen)["rungs"][2]
-    assert (rung["status"], rung["reason"]) == ("not_run", "only 4 of 6 links were tried")
+    check = judged(seen)["rungs"][2]
+    assert (check["status"], check["reason"]) == ("not_run", "only 4 of 6 links were tried")
 
 
 def test_two_nodes_clocks_are_measured_against_the_master() -> None:
@@ -405,7 +405,7 @@ GOOD_OPTIONS: dict[str, Any] = {
         ),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(change: dict[str, Any], codes: list[str]) -> None:
+def test_senseless_settings_are_refused(change: dict[str, Any], codes: list[str]) -> None:
     assert [f.code for f in verification.find_verify_faults({**GOOD_OPTIONS, **change})] == codes
 
 
@@ -427,7 +427,9 @@ def test_a_node_is_sent_to_every_listener_but_its_own() -> None:
     opened = {name: seen.nodes[name]["node"]["ports"] for name in NAMES}
     wanted = probe_wants.list_probe_targets(seen.plan, opened, UBUNTU1)
     assert {t["node"] for t in wanted} == {EL1, UBUNTU2}
-    assert 29500 not in {t["port"] for t in wanted}  # taken by somebody else, so nothing to learn
+    assert 29500 not in {
+        t["port"] for t in wanted
+    }  # another process holds it, so a connection proves nothing
     from_outside = probe_wants.list_outsider_targets(
         seen.plan, opened, dict.fromkeys(NAMES, "10.77.0.9")
     )
@@ -439,7 +441,7 @@ def test_a_node_is_sent_to_every_listener_but_its_own() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(blocked.VERDICTS), min_size=6, max_size=6))
-# One node has a hole both ways with one peer and a hole of one way with the other.
+# One node has a hole in both directions with one peer, and in one direction with the other.
 @example(["someone_else", "mtu_black_hole"] * 3)
 def test_any_mesh_gives_a_valid_result(words: list[str]) -> None:
     seen = healthy()

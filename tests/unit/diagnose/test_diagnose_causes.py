@@ -1,4 +1,4 @@
-"""Diagnosis: recorded faults are named."""
+"""Diagnosis: recorded faults get their names."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from fullmesh.verify import blocked
 
 def test_a_diagnosis_names_known_defects_of_versions() -> None:
     world = copy.deepcopy(load("healthy"))
-    for told in world["nodes"].values():
-        told["node"]["facts"]["versions"]["torch"] = "2.7.0+cpu"
+    for answer in world["nodes"].values():
+        answer["node"]["facts"]["versions"]["torch"] = "2.7.0+cpu"
     (found,) = judged(world)["findings"]
     assert (found["code"], found["severity"]) == ("VC-119", "warning")
 
@@ -52,8 +52,8 @@ def test_a_healthy_cluster_has_no_finding() -> None:
     assert {"what": "kernel log", "node": EL}.items() <= found["not_looked_at"][0].items()
 
 
-def beside(world: World) -> None:
-    """As if the names had been looked up while the probe went on: they come with the last call."""
+def move_lookups_to_the_last_call(world: World) -> None:
+    """Move the name lookups into the last call, as if they had run during the probe."""
     for name in (EL, UB):
         facts = node(world, name)["node"]["facts"]
         looked = {
@@ -72,7 +72,7 @@ def test_names_of_the_last_call_are_judged_too(change: Break) -> None:
     world = copy.deepcopy(HEALTHY)
     change(world)
     at_once = judged(copy.deepcopy(world))
-    beside(world)
+    move_lookups_to_the_last_call(world)
     late = judged(world)
     assert at_once["findings"]
     assert late["findings"] == at_once["findings"]
@@ -81,7 +81,7 @@ def test_names_of_the_last_call_are_judged_too(change: Break) -> None:
 
 def test_missing_names_are_reported_as_unknown() -> None:
     world = copy.deepcopy(HEALTHY)
-    beside(world)
+    move_lookups_to_the_last_call(world)
     node(world)["started"].pop("names")
     found = judged(world)
     assert found["findings"] == []
@@ -91,7 +91,7 @@ def test_missing_names_are_reported_as_unknown() -> None:
 
 
 def bigger(count: int, family: str = "ipv4") -> World:
-    """The recorded nodes again under more names, with links between all of them."""
+    """Return the recorded nodes under more names, with links between all of them."""
     world = copy.deepcopy(HEALTHY)
     template, record = node(world, UB), node(world, EL)["links"]["links"][0]
     names = [f"n{i}" for i in range(count)]
@@ -136,10 +136,10 @@ def test_recorded_faults_are_named(name: str) -> None:
 
 
 def with_policies(state: str) -> World:
-    """A cluster whose second node has a policy for the peers, as a lab node's survey told it.
+    """Return a cluster whose second node has a policy for the peers, in the form of a lab node's survey.
 
-    *state*: healthy; the range taken out of what runs (runtime), of what runs and what is kept (both); or the policy
-    asked for a different zone than the peers' (ingress).
+    *state*: healthy, the range missing at runtime (runtime), missing at runtime and in the files
+    (both), or a policy for another zone than that of the peers (ingress).
     """
     held = json.dumps(load("policies")[state])
     world = copy.deepcopy(HEALTHY)
@@ -192,7 +192,7 @@ RULE = 'rule family="ipv4" source {} port port="50000-54095" protocol="tcp" {}'
         ('rule port port="50010" protocol="tcp" accept', True),
     ],
 )
-def test_whom_a_rich_rule_lets_in(rule_: str, open_: bool) -> None:
+def test_a_rich_rule_admits_the_matching_source_only(rule_: str, open_: bool) -> None:
     sets = {"peers": ["10.0.0.11", "10.0.0.12"], "others": ["192.0.2.0/24"]}
     assert is_accepted_by_rich_rule([rule_], 50010, "10.0.0.11", sets) is open_
 
@@ -205,7 +205,7 @@ def test_the_zone_is_named_not_the_policy_that_it_calls() -> None:
 
 
 def test_a_reject_rule_is_named_even_without_an_answer() -> None:
-    """ICMP answers are limited: those to the other direction's packets may have used them up (seen on the lab)."""
+    """ICMP answers are rate limited, and those to the other direction may have used up the limit (seen in the lab)."""
     world = load("zone-reject")
     hit = [
         link
@@ -222,7 +222,7 @@ def test_a_reject_rule_is_named_even_without_an_answer() -> None:
 
 
 def test_reverse_path_filter_is_named_if_nothing_arrived() -> None:
-    """It ignores ARP requests, too: seen on the lab, when the peer's neighbour entry had run out."""
+    """It also ignores ARP requests, as seen in the lab after the peer's neighbor entry had expired."""
     world = load("rp-filter")
     for name in world["nodes"]:
         node(world, name)["started"]["listeners"]["counters"]["TcpExt.IPReversePathFilter"] = 0
@@ -286,7 +286,7 @@ def test_a_source_port_rule_blocks_queries_from_that_port() -> None:
 
 @pytest.mark.parametrize("hook", ["input", "output"])
 def test_a_rule_for_later_packets_is_named_in_both_directions(hook: str) -> None:
-    """The other direction looks open: its first packet passes, and nobody ever answers."""
+    """The other direction looks open, because its first packet passes. It never gets an answer."""
     world = copy.deepcopy(HEALTHY)
     asks = UB if hook == "input" else EL
     for record in node(world, asks)["links"]["links"]:
@@ -302,7 +302,7 @@ def test_a_rule_for_later_packets_is_named_in_both_directions(hook: str) -> None
 
 
 def test_loss_of_small_packets_is_no_mtu_black_hole() -> None:
-    """Seen with a rule that lets three packets a second pass: some connections stall, others never begin."""
+    """Seen with a rule that passes three packets a second: some connections stall, others never start."""
     world = copy.deepcopy(HEALTHY)
     for number, record in enumerate(node(world, EL)["links"]["links"]):
         record["verdict"] = "dropped" if number % 2 else "mtu_black_hole"
@@ -329,7 +329,7 @@ def test_first_packets_that_are_lost_count_by_connections() -> None:
 
 
 def test_chance_is_no_proof_of_a_range_or_an_account() -> None:
-    """Seen where six of ten SYNs were thrown away: what one try meets, the next does not."""
+    """Seen with a rule that drops six of ten SYNs: consecutive tests give different results."""
     world = copy.deepcopy(HEALTHY)
     CHANGES["the account of the probe alone"][2](world)
     assert [one["code"] for one in judged(world)["findings"]] == ["DG-184"]
@@ -347,7 +347,7 @@ def test_chance_is_no_proof_of_a_range_or_an_account() -> None:
         ([1, 2, 3, 4, 5, 6], [], "on_the_way_back"),
         ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6], "source"),
         ([1, 2, 3, 4], [1, 2, 3], "source"),
-        ([1, 2], [1, 2], "target"),  # a rate that a third passes
+        ([1, 2], [1, 2], "target"),  # a rate limit that passes the third packet
     ],
 )
 def test_a_node_that_blocks_replies_blocks_them_for_all(
@@ -440,8 +440,8 @@ def test_shared_memory_is_for_ranks_with_gpus() -> None:
 def test_mixed_models_of_gpus_are_a_warning() -> None:
     world = copy.deepcopy(HEALTHY)
     other = gpus(8)
-    for card in other["cards"]:
-        card["name"] = "A100"
+    for gpu in other["cards"]:
+        gpu["name"] = "A100"
     put("gpus", gpus(8), EL)(world)
     put("gpus", other)(world)
     found = judged(world)
@@ -450,7 +450,7 @@ def test_mixed_models_of_gpus_are_a_warning() -> None:
 
 
 def test_reserved_ports_are_not_assigned() -> None:
-    """Found by seed 363 of the surprises: on nodes without a plan nobody said why no connection had a port."""
+    """Found by seed 363 of the surprises: on nodes without a plan, no finding explained the missing ports."""
     world = copy.deepcopy(HEALTHY)
     world["plan"]["guessed"] = True
     survey(world)["sysctls"]["net.ipv4.ip_local_reserved_ports"] = "1024-65535"
