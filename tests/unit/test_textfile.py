@@ -468,7 +468,7 @@ def test_the_file_is_written_atomically_and_recorded_for_undo(
     assert path.read_text() == "fullmesh 1\n"
     assert path.stat().st_mode & 0o777 == 0o644
     assert steps == ["remembered", "written", "noted"]
-    assert sorted(os.listdir(folder)) == ["fullmesh.prom", "foreign.prom"]
+    assert sorted(os.listdir(folder)) == ["foreign.prom", "fullmesh.prom"]
 
 
 def test_no_exporter_reads_the_temporary_file(
