@@ -187,6 +187,7 @@ class Host:
                 "leased": False,
                 "spread": choose_spread_ports(FIRST, LAST, want["spread"], []),
                 "peers": [address(peer) for peer in range(self.count)],
+                "rails": [],
             }
         )
         found: list[dict[str, Any]] = opened["ports"]

@@ -52,6 +52,13 @@ options:
     description: Seconds after the start of the call at which O(rdma) ends. Later pairs are reported as not tried.
     type: float
     default: 20.0
+  rails:
+    description:
+      - Listeners of peers on the plan's rails. Each has C(rail), C(own) (the address to connect from) and the keys of
+        O(targets).
+    type: list
+    elements: dict
+    default: []
   at_once:
     description: Maximum of simultaneous connections in progress for O(sweep).
     type: int
@@ -142,6 +149,14 @@ rdma:
     C(count)), C(mtu) and C(peer_mtu). C(counters), the error counters that grew meanwhile.
   type: dict
   returned: when O(rdma) was given
+rails:
+  description: >-
+    C(links), one record per listener of O(rails), with C(verdict), C(remark), C(errno), the interface C(dev) and the
+    hardware address C(mac) that the kernel uses, C(error) (no route) and C(refused) (it drops the peer's packets).
+    C(duplicates), other machines with an address of this node. C(queues), traffic shaping. C(heard), the neighbors on
+    interfaces with a failed link.
+  type: dict
+  returned: when O(rails) was given
 bandwidth:
   description: One record per peer that was measured, with C(mbit_s).
   type: list

@@ -113,6 +113,11 @@ options:
       with that session.
     type: bool
     default: false
+  rails:
+    description: The node's addresses on the plan's rails, each with C(rail) and C(address). Each gets a listener.
+    type: list
+    elements: dict
+    default: []
 attributes:
   check_mode:
     description: Works as usual, since nothing lasting is left on the node.
@@ -146,6 +151,11 @@ ports:
   type: list
   elements: dict
   returned: always
+rails:
+  description: The listeners on O(rails), each with C(rail), C(address), C(port), C(error).
+  type: list
+  elements: dict
+  returned: when O(rails) was given
 tapped:
   description: Handshakes on the wire are recorded.
   type: bool

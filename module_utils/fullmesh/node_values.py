@@ -121,4 +121,12 @@ NAMED = {
         "peer_gid": ADDRESS,
     },
     "ladder.PlannedNic": {"name": INTERFACE_OR_NONE},
+    "ladder.RailLink": {
+        "own": ADDRESS,
+        "address": ADDRESS,
+        "dev": INTERFACE_OR_NONE,
+        "via": ADDRESS_OR_NONE,
+        "mac": HARDWARE_ADDRESS,
+    },
+    "ladder.RailOwner": {"mac": HARDWARE_ADDRESS},
 }

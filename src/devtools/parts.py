@@ -138,6 +138,7 @@ REST = (
     "package_locks",
     "pages",
     "rails",
+    "rail_faults",
     "real_neighbours",
     "services",
     "services_ipv6",

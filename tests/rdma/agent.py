@@ -38,6 +38,7 @@ def serve() -> int:
             "leased": False,
             "spread": [],
             "peers": [],
+            "rails": [],
         }
     )
     return opened["ports"][0]["port"]

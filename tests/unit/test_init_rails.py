@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible.module_utils.fullmesh.network import neighbors
+from ansible.module_utils.fullmesh.facts import neighbors
 from ansible.module_utils.fullmesh.network.machine import NetworkNode
 from record_files import RECORDED, load_record
 

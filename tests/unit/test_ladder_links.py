@@ -397,6 +397,7 @@ def spec(base: Path, **change: Any) -> dict[str, Any]:
         "leased": False,
         "spread": [],
         "peers": [HOME],
+        "rails": [],
     }
     return {**made, **change}
 

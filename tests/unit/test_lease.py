@@ -55,6 +55,7 @@ LOOK = {
     "listen": True,
     "nccl": False,
     "lifetime": 120,
+    "rails": [],
 }
 
 

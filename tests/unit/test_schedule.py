@@ -152,6 +152,7 @@ PARAMETERS: dict[str, Any] = {
     "rdma": [],
     "run": "",
     "attached": False,
+    "rails": [],
 }
 
 

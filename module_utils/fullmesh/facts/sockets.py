@@ -174,9 +174,9 @@ def parse_neighbour(text: str) -> str:
     return "reachable" if "lladdr" in line else "unknown"
 
 
-def find_path_to(address: str) -> dict[str, str]:
-    """Return the kernel's route to *address*, and whether the next hop answers ARP or ND."""
-    said = run_ip("-o", "route", "get", address)
+def find_path_to(address: str, source: str = "") -> dict[str, str]:
+    """Return the kernel's route to *address*, and whether the next hop answers ARP or ND. *source*: of the packets."""
+    said = run_ip("-o", "route", "get", address, *(("from", source) if source else ()))
     route = parse_route(said)
     if not said and run_ip("-V"):
         route["neighbour"] = (
@@ -184,7 +184,8 @@ def find_path_to(address: str) -> dict[str, str]:
         )
         return route
     hop = route["via"] or address
-    route["neighbour"] = parse_neighbour(run_ip("neigh", "show", "to", hop))
+    near = ("dev", route["dev"]) if route["dev"] else ()
+    route["neighbour"] = parse_neighbour(run_ip("neigh", "show", "to", hop, *near))
     return route
 
 

@@ -113,7 +113,7 @@ def refuse_duplicate_addresses(
             # with another prefix it is the node's own already
             if fresh == (address in have):
                 continue
-            owner = reach.find_duplicate_host(link["interface"], state["mac"], address)
+            owner = reach.find_duplicate_host(link["interface"], seen, address)
             if owner:
                 raise LinkError(
                     "[IP-105] {} is already used on the link of {} by the host with MAC {}. "

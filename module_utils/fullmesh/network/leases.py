@@ -32,7 +32,7 @@ def find_taken_leases(kernel: KernelGoal, seen: Mapping[str, IpLink]) -> dict[st
             address = value.split("/")[0]
             if address in have:
                 continue
-            owner = reach.find_duplicate_host(name, state["mac"], address)
+            owner = reach.find_duplicate_host(name, seen, address)
             if owner:
                 found[name] = (address, owner)
     return found

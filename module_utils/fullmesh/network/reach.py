@@ -16,10 +16,11 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
+from ..node_values import MAC
 from ..tools import ip
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from ..commands import SplitRunner
     from ..tools.ip import IpLink
@@ -76,6 +77,11 @@ def find_return_address(
 # --- duplicates -------------------------------------------------------------------------------
 
 
+def mac_to_bytes(mac: str) -> bytes:
+    """Convert a MAC from its usual form."""
+    return bytes.fromhex(mac.replace(":", ""))
+
+
 def build_arp_probe(source: bytes, address: str) -> bytes:
     """Build an ARP request for *address* that does not claim it (RFC 5227 2.1.1)."""
     head = b"\xff" * 6 + source + struct.pack("!H", 0x0806)
@@ -83,19 +89,28 @@ def build_arp_probe(source: bytes, address: str) -> bytes:
     return head + body + source + b"\0" * 4 + b"\0" * 6 + socket.inet_aton(address)
 
 
-def parse_arp_owner(frame: bytes, source: bytes, address: str) -> str:
-    """Return the MAC of another host with *address* from an ARP frame, or ""."""
+def parse_arp_owner(frame: bytes, own: Collection[bytes], address: str) -> str:
+    """Return the MAC of another host with *address* from an ARP frame, or "". *own*: the MACs of this one."""
     if len(frame) < ARP_FRAME or frame[12:14] != b"\x08\x06":
         return ""
     sender, sender_address = frame[22:28], frame[28:32]
-    if sender == source or sender_address != socket.inet_aton(address):
+    if sender in own or sender_address != socket.inet_aton(address):
         return ""
     return ":".join(f"{byte:02x}" for byte in sender)
 
 
-def find_duplicate_host(interface: str, mac: str, address: str) -> str:
-    """Return the MAC of another host on the link with *address*, or ""."""
-    source = bytes.fromhex(mac.replace(":", ""))
+def find_duplicate_host(interface: str, seen: Mapping[str, IpLink], address: str) -> str:
+    """Return the MAC of another host on the link with *address*, or "".
+
+    Other interfaces of this host on the same link (two rails at one switch) answer for it too, unless arp_ignore is 1.
+
+    Args:
+        interface: of the link.
+        seen: the host's interfaces.
+        address: an IPv4 address.
+    """
+    source = mac_to_bytes(seen[interface]["mac"])
+    own = {mac_to_bytes(one["mac"]) for one in seen.values() if MAC.match(one["mac"])}
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as link:
         link.bind((interface, 0))
         for _ in range(2):
@@ -107,7 +122,7 @@ def find_duplicate_host(interface: str, mac: str, address: str) -> str:
             while time.monotonic() < end:
                 link.settimeout(max(end - time.monotonic(), 0.001))
                 try:
-                    owner = parse_arp_owner(link.recv(2048), source, address)
+                    owner = parse_arp_owner(link.recv(2048), own, address)
                 except socket.timeout:
                     break
                 if owner:

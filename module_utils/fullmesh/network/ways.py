@@ -7,9 +7,10 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
+from ..facts import neighbors
 from ..files import split_lines, split_words
 from ..node_values import ADDRESS, INTERFACE_NAME, SEARCH_DOMAIN
-from . import neighbors, owner
+from . import owner
 from .backends import common
 from .machine import read_ssh_session
 

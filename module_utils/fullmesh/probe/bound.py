@@ -18,7 +18,7 @@ from ..facts.sockets import (
 )
 
 if TYPE_CHECKING:
-    from ..schema.ladder import Kind, NamedPort, ProbePort
+    from ..schema.ladder import Kind, NamedPort, ProbePort, RailAddress, RailPort
 
 
 BACKLOG = 4096
@@ -131,3 +131,20 @@ def open_outside_port(
             continue
         return [sock], [{"kind": "outside", "port": port, "error": "", "holder": ""}]
     return [], []
+
+
+def open_rail_ports(rails: list[RailAddress]) -> tuple[list[socket.socket], list[RailPort]]:
+    """Listen on the node's address on each rail, on a port that the kernel chooses."""
+    socks: list[socket.socket] = []
+    ports: list[RailPort] = []
+    for one in rails:
+        port: RailPort = {"rail": one["rail"], "address": one["address"], "port": 0, "error": ""}
+        try:
+            sock = bind_listener(one["address"], 0)
+        except OSError as exc:
+            port["error"] = errno_to_name(exc.errno or 0)
+        else:
+            socks.append(sock)
+            port["port"] = sock.getsockname()[1]
+        ports.append(port)
+    return socks, ports

@@ -46,7 +46,7 @@ def choose_range_ports(want: LadderNodeParams, seen: NodeSurvey | None) -> list[
 def open_listeners(want: LadderNodeParams, facts: LadderFacts) -> OpenedListeners:
     """Open the listeners if they are requested."""
     if not want["listen"]:
-        return {"ports": [], "tapped": False}
+        return {"ports": [], "tapped": False, "rails": []}
     return start_listeners(
         {
             "run": want["run"],
@@ -63,6 +63,7 @@ def open_listeners(want: LadderNodeParams, facts: LadderFacts) -> OpenedListener
             "leased": want["attached"],
             "spread": choose_range_ports(want, facts.get("survey")),
             "peers": [host["address"] for host in want["hosts"]],
+            "rails": want["rails"],
         }
     )
 
@@ -101,6 +102,8 @@ def observe_and_listen(**given: Any) -> LadderNodeResult | FailedResult:
     said: LadderNodeResult = {"facts": facts, "ports": opened["ports"], "tapped": opened["tapped"]}
     if nccl is not None:
         said["nccl"] = nccl
+    if opened["rails"]:
+        said["rails"] = opened["rails"]
     return said
 
 

@@ -26,7 +26,13 @@ from ..facts.sockets import (
 from ..foreign_text import parse_tool_json
 from ..lease import POLL_SECONDS, is_lease_lost
 from ..survey.net import read_network_counters
-from .bound import open_named_ports, open_outside_port, open_range_ports, open_sample_ports
+from .bound import (
+    open_named_ports,
+    open_outside_port,
+    open_rail_ports,
+    open_range_ports,
+    open_sample_ports,
+)
 from .drops import DropTracer
 from .handshake import (
     LINE_LIMIT,
@@ -37,7 +43,13 @@ from .handshake import (
 from .tap import group_ports_by_pair, open_tap, parse_handshake
 
 if TYPE_CHECKING:
-    from ..schema.ladder import ListenerReport, NamedPort, OpenedListeners, ProbePort
+    from ..schema.ladder import (
+        ListenerReport,
+        NamedPort,
+        OpenedListeners,
+        ProbePort,
+        RailAddress,
+    )
     from .rdma import ExchangeServers
 
 CONNECTION_SECONDS = 15.0
@@ -65,6 +77,7 @@ class ListenerSpec(TypedDict):
         peers: addresses whose handshakes count.
         lifetime: seconds until everything ends by itself.
         leased: whether it also ends with the run's lease.
+        rails: addresses on rails, each with one more listener.
     """
 
     run: str
@@ -81,6 +94,7 @@ class ListenerSpec(TypedDict):
     leased: bool
     spread: list[int]
     peers: list[str]
+    rails: list[RailAddress]
 
 
 class ListenerConnection:
@@ -338,6 +352,8 @@ def start_listeners(spec: ListenerSpec) -> OpenedListeners:
     ):
         socks += opened
         ports += described
+    rail_socks, rails = open_rail_ports(spec["rails"])
+    socks += rail_socks
     tap = open_tap(spec["interface"], find_address_family(address)) if spec["interface"] else None
     control = open_control_socket(os.path.join(run_directory(spec["run"], spec["base"]), CONTROL))
     kept = socks + [control] + ([tap] if tap else [])
@@ -357,7 +373,7 @@ def start_listeners(spec: ListenerSpec) -> OpenedListeners:
     run_detached(work, [sock.fileno() for sock in kept])
     for sock in kept:
         sock.close()
-    return {"ports": ports, "tapped": tap is not None}
+    return {"ports": ports, "tapped": tap is not None, "rails": rails}
 
 
 def filter_listener_report(seen: ListenerReport, about: dict[str, str]) -> ListenerReport:

@@ -12,6 +12,7 @@ import selectors
 import socket
 import struct
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..facts.sockets import (
@@ -81,7 +82,10 @@ class ConnectionProbe:
         """Send the first packet."""
         self.begun, self.wall = time.monotonic(), time.time()
         self.moved = self.begun
+        own = self.target.get("own")
         try:
+            if own:
+                self.sock.bind((own, 0))
             self.error = self.sock.connect_ex((self.target["address"], self.target["port"]))
         except OSError as exc:
             self.error = exc.errno or errno.EIO
@@ -291,10 +295,11 @@ class ProbeMesh:
 
 
 def describe_probe(
-    probe: ConnectionProbe, own: str, attempts: int, route: Callable[[str], dict[str, str]]
+    probe: ConnectionProbe, own: str, attempts: int, route: Callable[[str, str], dict[str, str]]
 ) -> LinkResult:
     """Convert a finished probe to the record for the controller."""
-    path = {} if probe.connected else route(probe.target["address"])
+    own = probe.target.get("own", own)
+    path = {} if probe.connected else route(probe.target["address"], probe.target.get("own", ""))
     word, remark = classify_outcome(
         {
             "error": probe.error,
@@ -380,12 +385,7 @@ def probe_links(
 
     *at_once* limits connections in progress. Silent ones do not count.
     """
-    known: dict[str, dict[str, str]] = {}
-
-    def route(address: str) -> dict[str, str]:
-        if address not in known:
-            known[address] = find_path_to(address)
-        return known[address]
+    route = lru_cache(maxsize=None)(find_path_to)
 
     def ask(wanted: list[ProbeTarget]) -> list[ConnectionProbe]:
         probes: list[ConnectionProbe] = []

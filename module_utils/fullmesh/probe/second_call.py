@@ -72,6 +72,10 @@ def connect_to_peers(**want: Any) -> LadderLinksResult:
             if inner:
                 said["networks"] = inner
     said["links"], slow = refute_black_holes(said["links"], targets, me, want["seconds"])
+    if want["rails"]:
+        from . import rails  # noqa: PLC0415 (few clusters have rails)
+
+        said["rails"] = rails.probe_rails(want["rails"], me, want["seconds"])
     if want["rdma"]:
         from . import rdma, rdma_rates  # noqa: PLC0415 (few nodes have RDMA)
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from .survey import NeighbourTable, NodeSurvey, ParallelLookups
+from .first_look import NicNeighbor
+from .survey import NeighbourTable, NodeSurvey, ParallelLookups, ShapedQueue
 
 # The result of a connection, from the kernel's state of its socket.
 Verdict = Literal[
@@ -48,6 +49,13 @@ class NamedPort(TypedDict):
     port: int
 
 
+class RailAddress(TypedDict):
+    """An address of a node on a rail of the plan (``fullmesh_rails``)."""
+
+    rail: str
+    address: str
+
+
 class LadderNodeParams(TypedDict):
     """The parameters of ladder_node. The module documents them."""
 
@@ -73,15 +81,29 @@ class LadderNodeParams(TypedDict):
     nccl: bool
     lifetime: int
     attached: bool
+    rails: list[RailAddress]
 
 
-class ProbeTarget(TypedDict):
+class ProbeTargetBase(TypedDict):
     """A listener of a peer, which ladder_links connects to."""
 
     node: str
     address: str
     port: int
     kind: Kind
+
+
+class ProbeTarget(ProbeTargetBase, total=False):
+    """A listener that is reached from a given address. ``own``: that address, else the kernel chooses."""
+
+    own: str
+
+
+class RailTarget(ProbeTargetBase):
+    """A listener of a peer on a rail, and the own address on it."""
+
+    rail: str
+    own: str
 
 
 class ProbeOrigin(TypedDict):
@@ -253,11 +275,19 @@ class ProbePort(TypedDict):
     holder: str
 
 
+class RailPort(RailAddress):
+    """A listener on a rail. ``error``: why it is not open."""
+
+    port: int
+    error: str
+
+
 class OpenedListeners(TypedDict):
-    """The listeners of a node. ``tapped``: handshakes on the wire are recorded."""
+    """The listeners of a node. ``tapped``: handshakes on the wire are recorded. ``rails``: those on its rails."""
 
     ports: list[ProbePort]
     tapped: bool
+    rails: list[RailPort]
 
 
 class NcclListenerBase(TypedDict):
@@ -290,9 +320,13 @@ class LadderNodeResultBase(TypedDict):
 
 
 class LadderNodeResult(LadderNodeResultBase, total=False):
-    """The answer of ladder_node. NCCL is only queried if the plan's address is on an interface."""
+    """The answer of ladder_node. NCCL is only queried if the plan's address is on an interface.
+
+    ``rails``: the listeners on the rails of the plan, if it has any.
+    """
 
     nccl: NcclListener
+    rails: list[RailPort]
 
 
 class LinkResultBase(TypedDict):
@@ -374,6 +408,58 @@ class PacketRoute(TypedDict):
     mark: int
     uid: int
     rule: str
+
+
+class RailLink(TypedDict):
+    """A connection over a rail, from this node's address on it to a peer's.
+
+    Attributes:
+        rail, node, own, address: of the target.
+        verdict, remark, errno, rtt_ms: as in a link.
+        dev, via: interface and next hop by which the kernel sends packets from *own* to *address*.
+        error: the errno's name if it has no route for them, or empty.
+        refused: the errno's name with which it drops the peer's packets (EXDEV: rp_filter), or empty.
+        mac: the hardware address that it uses for the next hop, or empty.
+        by_hand: that entry is static.
+    """
+
+    rail: str
+    node: str
+    own: str
+    address: str
+    verdict: Verdict
+    remark: str
+    errno: str
+    rtt_ms: float
+    dev: str
+    via: str
+    error: str
+    refused: str
+    mac: str
+    by_hand: bool
+
+
+class RailOwner(TypedDict):
+    """The hardware address of another machine that has this node's address on a rail."""
+
+    rail: str
+    mac: str
+
+
+class RailProbe(TypedDict):
+    """The tests of a node's rails.
+
+    Attributes:
+        links: to the peers.
+        duplicates: other owners of the own addresses.
+        queues: those of the rails' interfaces that limit, lose or delay packets.
+        heard: the neighbors that answered on interfaces of rails with a failed link.
+    """
+
+    links: list[RailLink]
+    duplicates: list[RailOwner]
+    queues: list[ShapedQueue]
+    heard: list[NicNeighbor]
 
 
 class SweepTarget(ProbeTarget):
@@ -474,9 +560,11 @@ class LadderLinksResult(LadderLinksResultBase, total=False):
 
     ``ways``: unusual routing decisions. ``swept``: the totals of a schedule. ``as_job``: the results of the job
     account, if known. ``networks``: those of containers in which ranks run. ``rdma``: those of RDMA devices.
+    ``rails``: those over the rails of the plan.
     """
 
     rdma: RdmaProbe
+    rails: RailProbe
     ways: list[PacketRoute]
     swept: SweepResult
     as_job: JobProbe

@@ -35,6 +35,7 @@ LADDER_NODE: Arguments = {
     "nccl": {"type": "bool", "default": True},
     "lifetime": {"type": "int", "default": 120},
     "attached": {"type": "bool", "default": False},
+    "rails": {"type": "list", "elements": "dict", "default": []},
 }
 LADDER_LINKS: Arguments = {
     "token": {"type": "str", "default": "", "no_log": True},
@@ -44,6 +45,7 @@ LADDER_LINKS: Arguments = {
     "sweep": {"type": "list", "elements": "dict", "default": []},
     "rdma": {"type": "list", "elements": "dict", "default": []},
     "rdma_seconds": {"type": "float", "default": 20.0},
+    "rails": {"type": "list", "elements": "dict", "default": []},
     "at_once": {"type": "int", "default": 16},
     "budget": {"type": "float", "default": 60.0},
     "master": {"type": "str", "default": ""},

@@ -20,6 +20,7 @@ from fullmesh.observed.ladder import NamedPort
 from fullmesh.observed.ports import KERNEL_RANGE
 from fullmesh.plain import to_json_value
 from fullmesh.verify.probe_wants import list_service_ports
+from fullmesh.verify.rail_targets import list_rail_addresses
 
 # Nodes -> ports of the data range to test on each node, in addition to three that its kernel chooses.
 SPREADS = ((16, 16), (64, 8), (1 << 30, 4))
@@ -194,5 +195,6 @@ def build_node_request(
         "python": f"{venv}/bin/python",
         "job_user": str(variables.get("launchers_job_user") or ""),
         "nccl": False,
+        "rails": list_rail_addresses(made, host),
         "spread": next(count for most, count in SPREADS if len(made["nodes"]) <= most),
     }

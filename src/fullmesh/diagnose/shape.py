@@ -216,12 +216,14 @@ SWEPT = build_template(ladder.SweepResult)
 JOB_PROBE = build_template(ladder.JobProbe)
 JOB_NETWORK = build_template(ladder.JobNetwork)
 RDMA = build_template(ladder.RdmaProbe)
+RAILS = build_template(ladder.RailProbe)
+RAIL_PORT = build_template(ladder.RailPort)
 NEIGHBOURS = build_template(survey.NeighbourTable)
 TRACED = build_template(ladder.TracedPacket)
 EFA = build_template(survey.EfaSurvey)
 LAST_PORT = 65535
 MBIT_MOST = 1e7  # of an RDMA port; the fastest one has 800,000
-TRACED_MOST, NETWORKS_MOST = 500, 16
+TRACED_MOST, NETWORKS_MOST, RAILS_MOST = 500, 16, 100
 
 
 def keep_valid_links(links: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
@@ -239,6 +241,17 @@ def keep_valid_ports(ports: object) -> list[ladder.ProbePort]:
     """Return the listeners whose port exists."""
     held: list[ladder.ProbePort] = fit_or_default(ListTemplate(PORT), ports) or []
     return [one for one in held if 0 < one["port"] <= LAST_PORT]
+
+
+def keep_valid_rail_ports(ports: object) -> list[ladder.RailPort]:
+    """Return the listeners on rails, without ports that cannot exist."""
+    held: list[ladder.RailPort] = fit_or_default(ListTemplate(RAIL_PORT, RAILS_MOST), ports) or []
+    return [one for one in held if one["error"] or 0 < one["port"] <= LAST_PORT]
+
+
+def keep_valid_rails(rails: ladder.RailProbe, names: set[str]) -> ladder.RailProbe:
+    """Return the tests of rails whose peer is in the plan."""
+    return {**rails, "links": [one for one in rails["links"] if one["node"] in names]}
 
 
 def keep_valid_tries(rdma: ladder.RdmaProbe, names: set[str]) -> ladder.RdmaProbe:
@@ -286,6 +299,9 @@ def sanitize_probe(links: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     rdma = fit_or_default(RDMA, links.get("rdma"))
     if rdma is not None:
         found["rdma"] = keep_valid_tries(rdma, names)
+    rails = fit_or_default(RAILS, links.get("rails"))
+    if rails is not None:
+        found["rails"] = keep_valid_rails(rails, names)
     if met is not None:
         lists = {key: keep_valid_links(met[key], names) for key in ("links", "past") if key in met}
         found["as_job"] = {**met, **lists}
@@ -325,6 +341,7 @@ def sanitize_node(observed: Any, names: set[str]) -> NodeAnswers:
         "nccl": fit_or_default(NCCL, answer.get("nccl")) or {},
         "ports": keep_valid_ports(answer.get("ports")),
         "tapped": answer.get("tapped") is True,
+        "rails": keep_valid_rail_ports(answer.get("rails")),
     }
     links, closer = get_answer(held, "links"), get_answer(held, "closer")
     if links:

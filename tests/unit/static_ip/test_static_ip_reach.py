@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import socket
+from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.network import reach
@@ -43,11 +44,55 @@ def frame(sender: str, address: str) -> bytes:
         (frame("02000000000b", "10.0.0.11"), "02:00:00:00:00:0b"),
         (frame("02000000000b", "10.0.0.12"), ""),
         (frame("02000000000a", "10.0.0.11"), ""),
+        (frame("02000000000c", "10.0.0.11"), ""),  # another interface of this node
         (b"short", ""),
     ],
 )
 def test_arp_answers(data: bytes, owner: str) -> None:
-    assert reach.parse_arp_owner(data, SOURCE, "10.0.0.11") == owner
+    own = (SOURCE, bytes.fromhex("02000000000c"))
+    assert reach.parse_arp_owner(data, own, "10.0.0.11") == owner
+
+
+class AnsweringLink:
+    """A packet socket on a link where one interface answers."""
+
+    def __init__(self, *_: object) -> None:
+        """Nothing to do."""
+
+    def __enter__(self) -> AnsweringLink:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to do."""
+
+    def bind(self, _: object) -> None:
+        """Nothing to do."""
+
+    def send(self, _: bytes) -> None:
+        """Nothing to do."""
+
+    def settimeout(self, _: float) -> None:
+        """Nothing to do."""
+
+    def recv(self, _: int) -> bytes:
+        """Answer."""
+        return frame("02000000000c", "10.0.0.11")
+
+
+@pytest.mark.parametrize(
+    ("other", "owner"), [("02:00:00:00:00:0c", ""), ("02:00:00:00:00:0d", "02:00:00:00:00:0c")]
+)
+def test_an_own_interface_on_the_same_switch_is_no_other_host(
+    monkeypatch: pytest.MonkeyPatch, other: str, owner: str
+) -> None:
+    monkeypatch.setattr(reach.socket, "socket", AnsweringLink)
+    monkeypatch.setattr(reach, "PROBE_SECONDS", 0.05)
+    seen: Any = {
+        name: {"mac": mac}
+        for name, mac in (("eth1", "02:00:00:00:00:0a"), ("eth2", other), ("lo", ""))
+    }
+    assert reach.find_duplicate_host("eth1", seen, "10.0.0.11") == owner
 
 
 def test_an_arp_probe_claims_no_address() -> None:

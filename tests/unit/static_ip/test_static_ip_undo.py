@@ -77,7 +77,7 @@ def test_an_undo_does_not_take_a_reassigned_lease(
     machine.run()
     fail_on_probe: list[str] = []
 
-    def duplicate_of(interface: str, mac: str, address: str) -> str:
+    def duplicate_of(interface: str, seen: object, address: str) -> str:
         fail_on_probe.append(address)
         return owner
 

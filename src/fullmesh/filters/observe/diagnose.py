@@ -11,7 +11,11 @@ from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
 from fullmesh.causes.quality import rates
 from fullmesh.causes.quality.rates import Way
 from fullmesh.diagnose import inventory, judge, shape, show, traces
-from fullmesh.filters.observe.verify_cluster import build_node_identity, choose_rdma_targets
+from fullmesh.filters.observe.verify_cluster import (
+    build_node_identity,
+    choose_rail_targets,
+    choose_rdma_targets,
+)
 from fullmesh.model.types import ClusterPlan
 from fullmesh.plain import to_json_value
 from fullmesh.result.types import Result
@@ -72,11 +76,12 @@ def diagnose_probes(
 ) -> str:
     """Return the listeners that each node connects to: all of each peer, or one of each in the schedule's order.
 
-    Nodes with RDMA also get the pairs of devices to try.
+    Nodes with RDMA also get the pairs of devices to try, and nodes with rails the listeners on these.
     """
     hosts = {str(host): str(user) for host, user in users.items()}
     plan, opened = to_json_value(plan), to_json_value(opened)
     rdma = choose_rdma_targets(plan, opened, surveyed)
+    rails = choose_rail_targets(plan, surveyed)
     each = group_by_argument(
         {
             host: {
@@ -85,6 +90,7 @@ def diagnose_probes(
                 "sweep": schedule.build_sweep(plan, opened, host, scope),
                 "job_user": user,
                 **rdma.get(host, {}),
+                **rails.get(host, {}),
             }
             for host, user in hosts.items()
         }

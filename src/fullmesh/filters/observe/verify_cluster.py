@@ -14,7 +14,13 @@ from fullmesh.ask.each import Each, format_arguments_json, group_by_argument
 from fullmesh.border import validate_answer
 from fullmesh.diagnose import inventory, root_cause, shape, verification
 from fullmesh.model.types import ClusterPlan
-from fullmesh.observed.ladder import LadderLinksResult, LadderNodeResult, ProbePort, ProbeTarget
+from fullmesh.observed.ladder import (
+    LadderLinksResult,
+    LadderNodeResult,
+    ProbePort,
+    ProbeTarget,
+    RailTarget,
+)
 from fullmesh.observed.ranks import CollectedRanks, StartedRanks
 from fullmesh.plain import to_json_value
 from fullmesh.report import terminal
@@ -26,6 +32,7 @@ from fullmesh.verify import (
     bisected,
     build,
     probe_wants,
+    rail_targets,
     rank_ends,
     rdma_pairs,
     schedule,
@@ -142,6 +149,7 @@ def ladder_wants(plan: ClusterPlan, hostvars: Any, mode: str, python: str) -> Ea
             "python": interpreters[name],
             "job_user": str(hostvars[name].get("launchers_job_user") or ""),
             **probe_wants.build_listener_request(plan, name, str(mode)),
+            "rails": rail_targets.list_rail_addresses(plan, name),
         }
     return group_by_argument(given)
 
@@ -187,13 +195,27 @@ def choose_rdma_targets(
     return {name: {"rdma": targets.get(name, [])} for name in plan["nodes"] if targets}
 
 
+def choose_rail_targets(
+    plan: ClusterPlan, surveyed: Mapping[str, Any]
+) -> dict[str, dict[str, list[RailTarget]]]:
+    """Map each node that tests rails to its argument. *surveyed*: the answers of the survey."""
+    opened = {
+        str(name): shape.keep_valid_rail_ports(to_json_value(said.get("rails")))
+        for name, said in surveyed.items()
+        if name in plan["nodes"] and "rails" in said
+    }
+    targets = rail_targets.build_rail_targets(plan, opened)
+    return {name: {"rails": targets.get(name, [])} for name in plan["nodes"] if targets}
+
+
 def ladder_probes(plan: ClusterPlan, opened: Any, scope: Any, surveyed: Mapping[str, Any]) -> str:
     """Return the listeners that each node must reach: all of each peer, or one of each in the schedule's order.
 
-    Nodes with RDMA also get the pairs of devices to try.
+    Nodes with RDMA also get the pairs of devices to try, and nodes with rails the listeners on these.
     """
     plan, opened = to_json_value(plan), to_json_value(opened)
     rdma = choose_rdma_targets(plan, opened, surveyed)
+    rails = choose_rail_targets(plan, surveyed)
     each = group_by_argument(
         {
             host: {
@@ -201,6 +223,7 @@ def ladder_probes(plan: ClusterPlan, opened: Any, scope: Any, surveyed: Mapping[
                 "targets": schedule.list_full_targets(plan, opened, host, scope),
                 "sweep": schedule.build_sweep(plan, opened, host, scope),
                 **rdma.get(host, {}),
+                **rails.get(host, {}),
             }
             for host in plan["nodes"]
             if host in opened

@@ -23,8 +23,9 @@ from ..tools import ip
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..network.machine import NetworkNode
     from ..schema.first_look import NicNeighbor, NicPort
-    from .machine import NetworkNode
+    from ..tools.ip import IpNeighbour
 
 ALL_NODES = "ff02::1"
 ECHO_REQUEST = 128  # ICMPv6, RFC 4443
@@ -82,9 +83,14 @@ def greet_neighbors(nics: Sequence[str]) -> None:
 
 def list_neighbors(node: NetworkNode, nics: Sequence[str]) -> list[NicNeighbor]:
     """List the hardware addresses that the kernel knows on the NICs, each once."""
+    return select_neighbors(ip.parse_neighbours(node.run(ip.build_neighbours_command())[1]), nics)
+
+
+def select_neighbors(held: Sequence[IpNeighbour], nics: Sequence[str]) -> list[NicNeighbor]:
+    """Select the hardware addresses on the NICs, each once. *held*: the kernel's entries."""
     seen = {
         (one["dev"], one["mac"].lower())
-        for one in ip.parse_neighbours(node.run(ip.build_neighbours_command())[1])
+        for one in held
         if one["dev"] in nics and MAC.match(one["mac"])
     }
     found: list[NicNeighbor] = [{"nic": nic, "mac": mac} for nic, mac in sorted(seen)]

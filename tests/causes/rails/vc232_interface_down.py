@@ -1,0 +1,21 @@
+"""Cases of VC-232."""
+
+from __future__ import annotations
+
+from causes.changes import together
+from causes.rails import UB, Change, card_of, change_card
+
+CHANGES = {
+    "rail, interface down": Change(UB, change_card(UB, 1, running=False, carrier=False)),
+    "rail, no carrier": Change(UB, change_card(UB, 1, carrier=False)),
+    "rail, no carrier, and the address is gone": Change(
+        UB, change_card(UB, 1, carrier=False, addresses=[])
+    ),
+    "rail, no carrier at the other end of its cable": Change(
+        UB,
+        together(
+            change_card(UB, 1, running=False, carrier=False),
+            lambda world: card_of(world, "el1", 1).update(carrier=False),
+        ),
+    ),
+}
