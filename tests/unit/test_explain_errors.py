@@ -319,7 +319,13 @@ def test_the_first_error_of_the_program_precedes_what_follows_from_it() -> None:
     text = chained + " exception occurred:\n\n" + TRACEBACK + "AttributeError: no x\n"
     (head,) = verdict_of(text).heads
     assert head.code == "LG-701"
-    assert "foreign.Oddity: no luck It was raised in t.py:3" in head.sentence
+    assert "foreign.Oddity: no luck. It was raised in t.py:3" in head.sentence
+
+
+def test_an_error_that_a_rule_knows_is_not_named_twice() -> None:
+    text = TRACEBACK + "ImportError: /v/x.so: undefined symbol: _ZN3c10\n"
+    ended = "[Rank 0] the process was aborted\nexits with return code = 1\n"
+    assert [head.code for head in verdict_of(text + ended).heads] == ["LG-536"]
 
 
 def test_a_traceback_that_rich_drew_is_not_an_error_line() -> None:

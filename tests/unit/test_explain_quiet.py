@@ -32,8 +32,13 @@ def test_a_shape_that_is_known_to_be_quiet_is_not_searched_again() -> None:
     assert lines.new == len("step  of ") + len("\n")
     assert lines.find_needles(block_of("step 23 of 90\nError: 5\n")) == {"Error: "}
     assert lines.find_needles(block_of("Err7or: 5\n")) == {"Error: "}  # searched in vain
+    new = lines.new
+    assert lines.find_needles(block_of("Error: 6\n")) == {"Error: "}
+    assert lines.new == new
     assert lines.find_needles(block_of("code 4126\n")) == {"4126"}
     assert lines.find_needles(block_of("pair.cc:9\n")) == {"pair.cc:144"}
+    same = quiet.QuietLines({"": ["status 12", "status 13"]})
+    assert same.find_needles(block_of("status 5\n")) == {"status 12", "status 13"}
 
 
 def test_a_piece_of_a_line_is_searched_for_everything() -> None:

@@ -43,6 +43,9 @@ SIGNS = [
     "PE 0: MPICH WARNING: the library suspects a hang",
     "Test NCCL failure common.cu:958 'x'",
     "dial tcp 10.0.0.1:6443: i/o timeout after 3 s",
+    "Rank 0 scheduler is dead. Please check the other logs.",
+    "EX0002: The wait execution of the register times out.",
+    "upstream connect error or disconnect/reset before headers",
 ]
 
 

@@ -338,7 +338,7 @@ def judge_logs(tally: Tally) -> LogVerdict:
         )
     is_unexplained = not any(f.severity == Severity.CAUSE for f in kept)
     if is_unexplained or codes.intersection(BROKEN):
-        own = tally.errors.find_own_error(codes={f.code for f in kept})
+        own = tally.errors.find_own_error()
         kept += [own] if own is not None else []
     if not any(f.severity == Severity.CAUSE for f in kept):
         is_alone = all(f.severity == Severity.HARMLESS for f in kept)

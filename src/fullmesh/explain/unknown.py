@@ -361,16 +361,14 @@ class UnknownErrors:
         place = f"{first.evidence.file}:{first.evidence.line}"
         raised = f" It was raised in {clean_and_shorten(first.place)}." if first.place else ""
         text = clean_and_shorten(first.evidence.text, QUOTED)
+        if raised:
+            text = text.rstrip(".") + "."
         start = "The first one is in" if len(strong) > 1 else "In"
         return f"{start} {place}{who}{when}: {text}{raised}"
 
-    def find_own_error(self, *, codes: Collection[str]) -> LogFinding | None:
-        """Return the finding about the first error of the program's own, if no rule in *codes* knows its line."""
-        owns = [
-            state.own
-            for state in self.files.values()
-            if state.own is not None and not state.own.codes.intersection(codes)
-        ]
+    def find_own_error(self) -> LogFinding | None:
+        """Return the finding about the first error of the program's own that no rule knows."""
+        owns = [state.own for state in self.files.values() if state.own is not None]
         first = _find_first(owns)[0] or next(iter(owns), None)
         if first is None or first.own is None:
             return None
