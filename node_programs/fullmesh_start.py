@@ -40,6 +40,7 @@ CODES = {
     "import": ("VC-302", "torch cannot be imported: {subject}: {error}"),
     "launch": ("VC-322", "{subject} does not start: {error}"),
     "limit": ("VC-323", "the limit {subject} is {error}, which is too small for a job"),
+    "slow": ("VC-326", "a login waits for {subject}"),
     "path": ("VC-320", "{subject} names {error}, which you cannot read"),
     "plan": ("VC-321", "{subject} has {error}"),
 }

@@ -30,7 +30,7 @@ JOB = "/srv/jobs/start.py"
 UNIT = "fullmesh-job@surprise"
 DROP_IN = "/etc/systemd/system/fullmesh-job@.service.d/surprise.conf"
 SSH, LOGIN, BY_UNIT = "ssh", "login", "unit"
-JOB_SECONDS = 100
+JOB_SECONDS = 60
 VENV = "/opt/fullmesh/venv"
 SITE = f"{VENV}/lib/python3.*/site-packages"
 SCRIPT = """
@@ -235,7 +235,7 @@ def make_mode(dice: random.Random) -> StartFault:
     mode, path = dice.choice(MODES).split()
     do = f"stat -Lc %a {path} > /run/surprise.mode\nchmod {mode} {path}"
     undo = f"chmod $(cat /run/surprise.mode) {path}"
-    return StartFault(Surprise("mode", do, undo, (path.replace("*", ""),)), choose_entry(dice))
+    return StartFault(Surprise("mode", do, undo, (path.rpartition("*")[2],)), choose_entry(dice))
 
 
 def make_gone(dice: random.Random) -> StartFault:

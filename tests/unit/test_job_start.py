@@ -220,6 +220,83 @@ def test_libraries_that_torch_lacks_are_named(
     assert found == [("import", str(library), "no such file")]
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "error"),
+    [
+        ("version.py", b"", "is empty, and pip installed 5 bytes"),
+        ("version.py", b"<<<<<<< HEAD", "is damaged: invalid syntax"),
+        ("version.py", b"x = 12", ""),
+        (
+            "lib/libc10.so",
+            b"\x7fELF" + bytes(36) + (900).to_bytes(8, "little") + bytes(60),
+            "has 108 bytes",
+        ),
+        ("lib/libc10.so", b"\x7fELF" + bytes(36) + (90).to_bytes(8, "little") + bytes(60), ""),
+        ("lib/libc10.so", None, "no such file"),
+        ("../sympy/__init__.py", None, "no such file"),
+        ("../sympy/deep/part.py", None, ""),
+    ],
+)
+def test_damaged_files_of_torch_and_its_packages_are_named(
+    begin: Begin, tmp_path: Path, name: str, data: bytes | None, error: str
+) -> None:
+    package = make_torch(tmp_path / "site")
+    (package / "lib/libc10.so").write_bytes(bytes(200))
+    (package.parent / "sympy/deep").mkdir(parents=True)
+    for path in ("__init__.py", "deep/part.py"):
+        (package.parent / "sympy" / path).write_text("x = 1")
+    (package / "version.py").write_text("x = 1")
+    for distribution, listed in (
+        ("torch", ("torch/version.py", "torch/lib/libc10.so")),
+        ("sympy", ("sympy/__init__.py", "sympy/deep/part.py")),
+    ):
+        folder = package.parent / f"{distribution}-9.dist-info"
+        folder.mkdir()
+        rows = [f"{one},sha256=x,{(package.parent / one).stat().st_size}\n" for one in listed]
+        (folder / "RECORD").write_text("".join(rows))
+    (package.parent / "torch-9.dist-info/METADATA").write_text("Requires-Dist: sympy>=1\n")
+    if data is None:
+        (package / name).unlink()
+    else:
+        (package / name).write_bytes(data)
+    found = [
+        one
+        for one in begin(f"export PYTHONPATH={tmp_path}/site")["steps"]
+        if one["step"] == "import"
+    ]
+    path = str(package.parent / name[3:] if name.startswith("../") else package / name)
+    assert [one["subject"] for one in found] == [path] * bool(error)
+    assert all(error in one["error"] for one in found)
+
+
+def test_the_command_of_a_profile_that_a_login_waits_for_is_named(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_start, "SESSION", 1.0)
+    monkeypatch.setattr(job_start, "SHELL_FILES", (str(tmp_path / "bashrc"),))
+    (tmp_path / "bashrc").write_text("# sleep well\nnot-sleep 3\n\nsleep 60 # a nap\n")
+    told: Any = begin("sleep 60; true")
+    start, why = told
+    assert why == "the login of jobs did not end in time"
+    assert start["steps"] == [
+        {
+            "step": "slow",
+            "subject": "sleep 60",
+            "error": "the login",
+            "source": f"{tmp_path}/bashrc:4",
+        }
+    ]
+    assert job_start.find_profile_line("-bash", "/") == ""
+
+
+def test_a_login_without_processes_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        job_start, "find_process_limit", lambda: " of /etc/security/limits.d/x.conf:1"
+    )
+    step = job_start.describe_failed_login("/bin/sh", [b""], "sh: 1: Cannot fork", 2)
+    assert step["error"] == "sh: 1: Cannot fork (limit nproc of /etc/security/limits.d/x.conf:1)"
+
+
 def test_an_account_that_is_not_there_is_named(begin: Begin) -> None:
     assert steps_of(begin(job_user="absent")) == [
         ("login", "absent", "no such account on this node")

@@ -501,6 +501,7 @@ StepKind = Literal[
     "launch",
     "limit",
     "import",
+    "slow",
 ]
 START_STEPS = get_args(StepKind)
 

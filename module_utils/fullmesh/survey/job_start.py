@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import glob
 import os
 import pwd
+import re
 import secrets
 import selectors
 import shlex
@@ -44,6 +46,11 @@ if TYPE_CHECKING:
     from ..schema.survey import JobLogin, StartStep
     from .job_start_program import StartSettings
 
+OWN_PROFILES = (".bash_profile", ".bash_login", ".profile", ".bashrc", ".zshenv", ".zprofile")
+# Programs of the session itself, which wait for others.
+WAITERS = re.compile(r"-?(?:\w*sh|su|sudo|timeout|env|python[\d.]*|)$")
+SHELL_FILES = ("/etc/bash.bashrc", "/etc/bashrc")
+SAMPLE, DEPTH_MOST, PROFILE_MOST = 0.5, 20, 1 << 18
 # Seconds. The session ends before the survey's deadline, and its content before the session.
 SESSION, INSIDE = 2.2, "1.9"
 LARGEST, STEPS_MOST, NAMES_MOST = 1 << 20, 40, 32
@@ -109,8 +116,53 @@ def build_session_command(shell: list[str], python: str, settings: StartSettings
     )
 
 
-def run_session(argv: list[str], environment: dict[str, str]) -> tuple[int | None, bytes, bytes]:
-    """Run a command until its deadline. Return its exit status (None: it was ended), its output and its errors."""
+def find_deepest_command(pid: int) -> str:
+    """Return the command of the last process in a chain of children, or ""."""
+    parents: dict[int, int] = {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with (
+            contextlib.suppress(OSError, ValueError, IndexError),
+            open(f"/proc/{name}/stat") as stream,
+        ):
+            parents[int(stream.read(4096).rpartition(")")[2].split()[1])] = int(name)
+    for _ in range(DEPTH_MOST):
+        if pid not in parents:
+            break
+        pid = parents[pid]
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as stream:
+        return clean_text(stream.read(4096).replace(b"\0", b" ").decode("utf-8", "replace"))
+    return ""
+
+
+def find_profile_line(command: str, home: str) -> str:
+    """Return the file and line of a profile that has a command's name, or ""."""
+    word = os.path.basename(command.partition(" ")[0])
+    if WAITERS.match(word):
+        return ""
+    files = [os.path.join(home, one) for one in OWN_PROFILES]
+    files += ["/etc/profile", *sorted(glob.glob("/etc/profile.d/*.sh")), *SHELL_FILES]
+    for path in files if word else []:
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            with os.fdopen(handle, errors="replace") as stream:
+                for number, line in enumerate(stream.read(PROFILE_MOST).split("\n"), 1):
+                    if re.search(
+                        rf"(?<![\w/.-]){re.escape(word)}(?![\w-])", line.partition("#")[0]
+                    ):
+                        return f"{path}:{number}"
+    return ""
+
+
+def run_session(
+    argv: list[str], environment: dict[str, str], late: list[str] | None = None
+) -> tuple[int | None, bytes, bytes]:
+    """Run a command until its deadline. Return its exit status (None: it was ended), its output and its errors.
+
+    Args:
+        argv: the command.
+        environment: of the command.
+        late: gets the command that a slow session waits for.
+    """
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -128,7 +180,11 @@ def run_session(argv: list[str], environment: dict[str, str]) -> tuple[int | Non
             for stream in texts:
                 waiting.register(stream, selectors.EVENT_READ)
             while waiting.get_map():
-                ready = waiting.select(max(0.0, ends - time.monotonic()))
+                asked = late is not None and not late
+                ready = waiting.select(max(0.0, ends - time.monotonic() - (SAMPLE if asked else 0)))
+                if not ready and asked and late is not None:
+                    late.append(find_deepest_command(process.pid))
+                    continue
                 if not ready or sum(map(len, texts.values())) > LARGEST:
                     break
                 for key, _ in ready:
@@ -192,12 +248,25 @@ def parse_environment_dump(text: bytes) -> dict[str, str]:
     return {name: value for name, equals, value in words if equals}
 
 
+def find_process_limit() -> str:
+    """Return the last file and line that limits processes of a login, in words, or ""."""
+    place = ""
+    for path in ("/etc/security/limits.conf", *sorted(glob.glob("/etc/security/limits.d/*.conf"))):
+        with contextlib.suppress(OSError), open(path, errors="replace") as stream:
+            for number, line in enumerate(stream.read(PROFILE_MOST).split("\n"), 1):
+                if re.match(r"\s*[^#\s]+\s+(?:hard|soft|-)\s+nproc\s", line):
+                    place = f" of {path}:{number}"
+    return place
+
+
 def describe_failed_login(
     shell: str, output: list[bytes], errors: str, code: int | None
 ) -> StartStep:
     """Describe a login that ended before Python started."""
     lines = [clean_text(line) for line in errors.splitlines()]
     last = next((line for line in reversed(lines) if line), f"exit status {code}")
+    if re.search(r"[Cc]annot fork|fork: ", last):
+        last += f" (limit nproc{find_process_limit()})"
     return {
         "step": "login",
         "subject": shell if len(output) > 1 else "the session",
@@ -222,7 +291,7 @@ def build_program_settings(want: LadderNodeParams, mark: str, known: bool) -> St
     }
 
 
-def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[None, str]:
+def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[JobLogin | None, str]:
     """Return what the first second of a job met, or why that could not be found out.
 
     Args:
@@ -256,12 +325,20 @@ def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[None, str]:
     words = (
         ["su", "-s", "/bin/sh", who.pw_name, "-c", command] if root else ["/bin/sh", "-c", command]
     )
-    code, output, raw = run_session(words, LOGIN_ENVIRONMENT if root else dict(os.environ))
+    late: list[str] = []
+    code, output, raw = run_session(words, LOGIN_ENVIRONMENT if root else dict(os.environ), late)
     parts, errors = output.split(mark.encode()), raw.decode("utf-8", "replace")
     said = read_program_answer(parts[2]) if len(parts) > ANSWER else None
     if said is None and code in (None, -signal.SIGKILL, 128 + signal.SIGKILL):
         stage = "the login shell and Python" if len(parts) > 1 else "the login"
-        return None, f"{stage} of {who.pw_name} did not end in time"
+        why = f"{stage} of {who.pw_name} did not end in time"
+        place = find_profile_line(late[0], who.pw_dir) if late else ""
+        if not place:
+            return None, why
+        start["steps"] = read_steps(
+            [{"step": "slow", "subject": late[0], "error": stage, "source": place}]
+        )
+        return start, why
     start["sources"] = read_values((said or {}).get("sources"), READ)
     loader = find_loader_errors(errors, start["sources"])
     # it may be for some accounts only

@@ -221,6 +221,49 @@ def check_requirements(folder):
             elif held.origin:
                 note_closed(held.origin, os.R_OK)
 
+# Files of a package that every job reads, in pip's list of installed files: path, checksum, size.
+RECORDED = (r"^((?:torch/(?:[^/,\n]{1,80}\.py|_C[^/,\n]{0,80}\.so|lib/[^/,\n]{1,80}\.so|distributed/[\w/]{1,200}\.py)"
+            r"|[\w]{1,80}(?:/__init__)?\.py)),sha256=[^,\n]{1,80},(\d{1,12})$")
+RECORD_MOST, DAMAGED_MOST = 8 << 20, 5
+
+def find_damage(path, size):
+    # a patched file is not damaged: only one that is missing, empty, or that Python or the loader cannot read
+    try:
+        held = os.stat(path).st_size
+        if held == size:
+            return ""
+        with open(path, "rb") as stream:
+            data = stream.read(2 << 20)
+    except OSError as exc:
+        return "no such file" if exc.errno == errno.ENOENT else ""
+    if not data.strip(b"\0\r\n "):
+        return "is empty, and pip installed %d bytes" % size
+    if path.endswith(".py"):
+        try:
+            compile(data, path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as exc:
+            return "is damaged: %s" % exc
+        return ""
+    end = int.from_bytes(data[40:48], "little") if data[:4] == b"\x7fELF" and len(data) > 64 else held + 1
+    return "is damaged: it has %d bytes, and pip installed %d" % (held, size) if held < end else ""
+
+def check_installed_files(folder):
+    names, found = ["torch"], 0
+    for path in glob.glob(os.path.join(glob.escape(folder), "torch-*.dist-info", "METADATA"))[:1]:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            names += re.findall(r"^Requires-Dist: ([\w.-]{1,80})[^;\n]{0,80}$", stream.read(262144), re.M | re.A)[:32]
+    for name in names:
+        pattern = os.path.join(glob.escape(folder), glob.escape(name.replace("-", "_")) + "-*.dist-info", "RECORD")
+        for path in glob.glob(pattern)[:1]:
+            with open(path, encoding="utf-8", errors="replace") as stream:
+                listed = re.findall(RECORDED, stream.read(RECORD_MOST), re.M | re.A)
+            for own, size in listed:
+                error = find_damage(os.path.join(folder, own), int(size)) if found < DAMAGED_MOST else ""
+                if error:
+                    found += 1
+                    note("import", os.path.join(folder, own), error)
+    return found
+
 def check_torch():
     # without an import, which takes seconds; the loader lists what it would load
     for folder in dict.fromkeys(sys.path):
@@ -235,6 +278,8 @@ def check_torch():
             if not os.path.exists(path):
                 note("import", path, "no such file", sources.get("PYTHONPATH", ""))
                 return
+        if check_installed_files(folder):
+            return
         check_requirements(folder)
         done = subprocess.run(["ldd", library], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=1)
