@@ -33,12 +33,12 @@ Break = Callable[[World], Any]
 
 @dataclass(frozen=True)
 class Change:
-    """What is otherwise on a node.
+    """A difference on a node.
 
     Attributes:
-        node: the one that the finding names.
+        node: named by the finding.
         apply: changes a recorded world.
-        severity: of the finding, if it is not the cause's.
+        severity: of the finding, if it differs from that of the cause.
     """
 
     node: str
@@ -65,7 +65,7 @@ def variable(name: str, value: str, *nodes: str) -> Break:
 
 
 def nccl_conf(text: str, name: str = UB) -> Break:
-    """NCCL's own file says this, read as the survey reads it, and no environment says otherwise."""
+    """Set a variable in NCCL's own file, as the survey reads it, and in no environment."""
 
     def change(world: World) -> None:
         held = {
@@ -118,7 +118,7 @@ def together(*changes: Break) -> Break:
 def shut(
     verdict: str = "dropped", place: str = "target", kinds: tuple[str, ...] = ("sample", "range")
 ) -> Break:
-    """el1 does not get through to ubuntu1."""
+    """Block connections from el1 to ubuntu1."""
 
     def change(world: World) -> None:
         pair = "{}>{}".format(*(world["plan"]["nodes"][n]["address"] for n in (EL, UB)))
@@ -140,7 +140,7 @@ def shut(
 
 
 def rule(table: str, *expr: dict[str, Any], hook: str = "input", prio: int = 10) -> Break:
-    """A table of one chain with one rule on ubuntu1."""
+    """Add a table with one chain and one rule on ubuntu1."""
 
     def change(world: World) -> None:
         nft = survey(world)["nft"]
@@ -155,8 +155,8 @@ def rule(table: str, *expr: dict[str, Any], hook: str = "input", prio: int = 10)
     return change
 
 
-def at_card(*expr: dict[str, Any], policy: str = "accept", name: str = UB) -> Break:
-    """A chain at the cluster card, in front of all others."""
+def add_interface_chain(*expr: dict[str, Any], policy: str = "accept", name: str = UB) -> Break:
+    """Add a chain at the cluster interface, in front of all others."""
 
     def change(world: World) -> None:
         nft = survey(world, name)["nft"]
@@ -170,7 +170,7 @@ def at_card(*expr: dict[str, Any], policy: str = "accept", name: str = UB) -> Br
 
 
 def unanswered(world: World) -> None:
-    """Neither node finds the other's card."""
+    """Let neither node resolve the other's hardware address."""
     for name, peer in ((EL, UB), (UB, EL)):
         for record in node(world, name)["links"]["links"]:
             if record["node"] == peer:
@@ -195,13 +195,13 @@ NEW = {"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": "new"}}
 
 
 def only_table(world: World) -> None:
-    """No firewalld: one table with one rule."""
+    """Remove firewalld, and add one table with one rule."""
     survey(world)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
     survey(world).pop("firewalld")
 
 
 def served(verdict: str, kind: str) -> Break:
-    """el1, the master, serves Ray's control store, to which ubuntu1 does not get through."""
+    """Let the master el1 serve Ray's control store, and block ubuntu1's connection to it."""
 
     def change(world: World) -> None:
         world["plan"]["services"] = services.read_services(["ray"], [EL, UB], [])
@@ -257,7 +257,7 @@ def listener(command: str) -> Break:
 
 
 def decided(direction: Direction = "out", peer: str = EL_ADDRESS, **answer: Any) -> Break:
-    """The kernel of ubuntu1 decides something odd about el1."""
+    """Let ubuntu1's kernel report a wrong route for packets to or from el1."""
     way: PacketRoute = {
         "peer": peer,
         "direction": direction,
@@ -279,7 +279,7 @@ def decided(direction: Direction = "out", peer: str = EL_ADDRESS, **answer: Any)
 
 
 def ends(verdict: Verdict, errno: str = "") -> Break:
-    """ubuntu1 does not get through to el1."""
+    """Block connections from ubuntu1 to el1."""
 
     def change(world: World) -> None:
         for record in node(world)["links"]["links"]:
@@ -292,7 +292,7 @@ REFUSED = {"error": "EINVAL", "rule": "blackhole 10.78.5.11"}
 
 
 def one_image(*shared: str) -> Break:
-    """Nodes that were copied from one image have these in common."""
+    """Give the nodes the same ids, as after a copy of one image."""
 
     def change(world: World) -> None:
         for name in (EL, UB):
@@ -304,7 +304,7 @@ def one_image(*shared: str) -> Break:
 
 
 def by_hand(world: World) -> None:
-    """ubuntu1 has a neighbour entry for el1 that nobody learnt."""
+    """Add a manual neighbor entry for el1 on ubuntu1."""
     node(world)["links"]["neighbours"]["entries"][EL_ADDRESS] = {
         "mac": "02:00:00:00:00:99",
         "state": "reachable",
@@ -314,12 +314,12 @@ def by_hand(world: World) -> None:
 
 
 def learnt_once(world: World) -> None:
-    """That entry looks like any other."""
+    """Give that entry the same form as a learned one."""
     node(world)["links"]["neighbours"]["entries"][EL_ADDRESS]["by_hand"] = False
 
 
 def counted(name: str, grown: int) -> Break:
-    """ubuntu1's kernel counted something while it was probed."""
+    """Raise a counter of ubuntu1's kernel during the probe."""
 
     def change(world: World) -> None:
         node(world)["started"]["listeners"]["counters"][name] = grown
@@ -357,12 +357,12 @@ EFA: EfaSurvey = {
 
 
 def efa(**change: Any) -> Break:
-    """EFA on both nodes (what efa.observe makes of a whole one: test_efa.py), with a difference on one."""
+    """Put an EFA on both nodes (test_efa.py covers efa.observe), with a difference on one."""
     return together(put("efa", EFA, EL, UB), lambda w: survey(w)["efa"].update(change))
 
 
 def start_of_job(*steps: tuple[str, ...], **more: Any) -> JobLogin:
-    """The first second of a job, with steps that failed: (step, subject, error, source)."""
+    """Report the first second of a job, with failed steps: (step, subject, error, source)."""
     names = ("step", "subject", "error", "source")
     found: dict[str, Any] = {
         "account": "jobs",
@@ -375,7 +375,7 @@ def start_of_job(*steps: tuple[str, ...], **more: Any) -> JobLogin:
 
 
 def started(*steps: tuple[str, ...], **more: Any) -> Callable[[ClusterObservations], None]:
-    """A verification in which ubuntu1's job met this in its first second."""
+    """Report the same for ubuntu1's job in a verification."""
 
     def change(seen: ClusterObservations) -> None:
         facts = seen.nodes[UB]["node"]["facts"]
@@ -385,7 +385,7 @@ def started(*steps: tuple[str, ...], **more: Any) -> Callable[[ClusterObservatio
 
 
 def running(rank: int, name: str) -> Break:
-    """A rank of a job of two runs on a node."""
+    """Let a rank of a job of two run on a node."""
     job: JobProcess = {
         "pid": 9,
         "command": "python3",
@@ -401,7 +401,7 @@ def running(rank: int, name: str) -> Break:
 
 
 def held_to(**limits: int) -> Break:
-    """A login of the account of jobs gets these limits on ubuntu1."""
+    """Limit the logins of the job's account on ubuntu1."""
 
     def change(world: World) -> None:
         login = {"nofile": 1048576, "memlock": -1, "processes": -1, **limits}
@@ -417,7 +417,7 @@ def held_to(**limits: int) -> Break:
 
 
 def boxed(addresses: list[str], seen_as: str, verdict: Verdict = "open") -> Break:
-    """Ranks run in a container on ubuntu1 whose network has these addresses; peers see the other one."""
+    """Run ranks in a container on ubuntu1, in a network with these addresses. Peers see the other address."""
 
     def change(world: World) -> None:
         links = [copy.deepcopy(o) for o in node(world)["links"]["links"] if o["node"] == EL][:3]

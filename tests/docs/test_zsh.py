@@ -1,4 +1,4 @@
-"""Completion in a real zsh: its completion system is asked on a terminal of its own, as somebody who presses Tab."""
+"""Test completion in a real zsh: its completion system runs on a terminal and gets a Tab."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fullmesh.shell.commands import find_subparsers
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 120
-# Whatever the completion system offers goes through compadd: it is let through and written down.
+# The completion system offers words through compadd, which is wrapped to record them.
 INSIDE = """\
 fpath=(HERE $fpath)
 autoload -Uz compinit
@@ -36,7 +36,7 @@ zle -N over
 bindkey '^Xo' over
 : > HERE/ready
 """
-# An interactive zsh on a terminal (zpty), which gets the line, a Tab, and a key that says that the Tab is done.
+# An interactive zsh on a terminal (zpty). It gets the line, a Tab, and a key that marks the end.
 OUTSIDE = """\
 zmodload zsh/zpty
 zpty -b inner env ZDOTDIR=HERE TERM=xterm zsh -i
@@ -54,7 +54,7 @@ wait_for ready && zpty -wn inner "$1"$'\\t'$'\\x18o' && wait_for over
 
 @pytest.fixture(scope="module")
 def zsh() -> str:
-    """The shell; it is installed as the lab installs what it needs."""
+    """Install zsh as the lab installs its tools."""
     if not shutil.which("zsh"):
         if os.geteuid() != 0 or not shutil.which("apt-get"):
             pytest.skip("no zsh here, and installing it takes root and apt-get")
@@ -63,7 +63,7 @@ def zsh() -> str:
 
 
 def offered(zsh: str, here: Path, line: str) -> set[str]:
-    """What zsh offers behind a line, after the file of ``fullmesh completion zsh``."""
+    """Return zsh's completions after a line, with the file of ``fullmesh completion zsh``."""
     said = subprocess.run(
         ["./fullmesh", "completion", "zsh"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout
@@ -71,7 +71,7 @@ def offered(zsh: str, here: Path, line: str) -> set[str]:
     (here / ".zshrc").write_text(INSIDE.replace("HERE", str(here)))
     (here / "offered").touch()
     script = OUTSIDE.replace("HERE", str(here)).replace("SECONDS", str(SECONDS))
-    # zsh asks the command itself
+    # zsh calls the command itself
     env = {**os.environ, "PATH": f"{ROOT}:{os.environ['PATH']}"}
     command = [zsh, "-f", "-c", script, "outside", line]
     done = subprocess.run(command, cwd=here, env=env, check=False, timeout=3 * SECONDS)
@@ -80,7 +80,7 @@ def offered(zsh: str, here: Path, line: str) -> set[str]:
 
 
 def below(parser: argparse.ArgumentParser, *names: str) -> Mapping[str, argparse.ArgumentParser]:
-    """The commands of a command."""
+    """Return the subcommands of a command."""
     found = find_subparsers(parser)
     assert found
     return below(found.choices[names[0]], *names[1:]) if names else found.choices

@@ -1,6 +1,6 @@
-"""The part of record_hang.py that runs in the ranks, as their sitecustomize: says what is asked from a thread.
+"""Run as the sitecustomize of record_hang.py's ranks: a thread answers queries about the rank.
 
-torch is imported by the job; until it is there nothing can be said.
+The job imports torch. Before that there is nothing to report.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ raised: dict[str, Any] | None = None
 
 
 def line(file: str, number: int, name: str) -> dict[str, Any]:
-    """A frame."""
+    """Return a frame."""
     found: dict[str, Any] = {"file": file, "line": number, "name": name}
     if text := linecache.getline(file, number).strip():
         found["text"] = text
@@ -31,7 +31,7 @@ def line(file: str, number: int, name: str) -> dict[str, Any]:
 
 
 def stack(frame: FrameType | None) -> list[dict[str, Any]]:
-    """A thread's calls, the innermost first."""
+    """Return a thread's calls, the innermost first."""
     found = []
     while frame is not None:
         found.append(line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
@@ -40,7 +40,7 @@ def stack(frame: FrameType | None) -> list[dict[str, Any]]:
 
 
 def threads() -> list[dict[str, Any]]:
-    """All threads but this one's, the main one first."""
+    """Return all threads except this one, the main thread first."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
     frames = sys._current_frames()
@@ -52,16 +52,17 @@ def threads() -> list[dict[str, Any]]:
 
 
 def say(name: str) -> None:
-    """Write what is known now."""
-    # Never imported from here: an import in a job that stands still may wait for a lock of its main thread.
+    """Write the current state."""
+    # Use modules that are already loaded: an import in a hung job may wait for a lock of its main
+    # thread.
     recorder = sys.modules["torch._C._distributed_c10d"]
     distributed_c10d = sys.modules["torch.distributed.distributed_c10d"]
-    # With stacks the first one imports torch._inductor, which takes seconds.
+    # With stacks, the first call imports torch._inductor, which takes seconds.
     data = recorder._dump_fr_trace(True, False, False)
     world = distributed_c10d._world
     groups = [
         {"name": name, "desc": group.group_desc, "ranks": sorted(world.pg_group_ranks[group])}
-        for group, name in world.pg_names.items()  # its own, of those that it made
+        for group, name in world.pg_names.items()  # the groups that this rank made
     ]
     told = {"pickle": data.hex(), "groups": groups, "threads": threads(), "raised": raised}
     path = WORK / f"said{RANK}.{name}.json"
@@ -70,7 +71,7 @@ def say(name: str) -> None:
 
 
 def say_raw() -> None:
-    """What torch itself writes, with stacks."""
+    """Write torch's own record, with stacks."""
     recorder = sys.modules["torch._C._distributed_c10d"]
     (WORK / f"raw{RANK}.json").write_bytes(recorder._dump_fr_trace_json(True, False))
     (WORK / f"raw{RANK}.pickle").write_bytes(recorder._dump_fr_trace(True, True, False))
@@ -78,7 +79,7 @@ def say_raw() -> None:
 
 
 def answer() -> None:
-    """Wait for questions."""
+    """Wait for queries."""
     number = 0
     while True:
         if (WORK / f"ask{number}").exists():
@@ -91,8 +92,8 @@ def answer() -> None:
 
 
 def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    """Keep what ended the program, and what the recorder holds at that moment."""
-    global raised  # noqa: PLW0603 (sys.excepthook has no place of its own)
+    """Keep the error that ended the program, and the recorder's content at that moment."""
+    global raised  # noqa: PLW0603 (sys.excepthook has no state of its own)
     frames = []
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -104,7 +105,7 @@ def hook(kind: type[BaseException], value: BaseException, trace: TracebackType |
 
 
 def ready() -> None:
-    """The script is where it wants to be looked at."""
+    """Report that the script has reached its place."""
     (WORK / f"ready{RANK}").touch()
 
 

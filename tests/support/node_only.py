@@ -1,7 +1,7 @@
-"""A pytest plugin: the unit tests as far as they are about code that runs on nodes.
+"""A pytest plugin that runs the unit tests of code for nodes.
 
-Nodes have Pythons that the controller's code does not run on, and none of its libraries. A test that touches the
-controller's code is skipped and counted; all others run as they are, with whatever Python this is.
+Nodes have Pythons that the controller's code does not support, without its libraries. A test that
+uses the controller's code is skipped and counted. All others run unchanged with the current Python.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# In src/fullmesh by a link: what nodes run, too.
+# Linked into src/fullmesh, but also run on nodes.
 SHARED = ("observed", "netfilter", "foreign_text", "node_values")
-# Where the checkout lies may be known without anything of the controller's.
+# The folder of the checkout, found without code of the controller.
 ROOT = Path(__file__).resolve().parents[2]
-# Of Ansible a node gets module_utils alone; the others are libraries of the controller's.
+# Nodes only get Ansible's module_utils. The others are libraries of the controller.
 LIBRARIES = ("devtools", "fullmesh_progress", "jsonschema", "msgspec", "pyte", "rich")
 WHY = "the controller's code"
 
 
 def no_node_code() -> Any:
-    """End the test, or the reading of a file of tests."""
+    """Skip the test, or the file of tests that is being read."""
     pytest.skip(WHY, allow_module_level=True)
 
 
 class Absent:
-    """Something of the controller's: it can be imported, annotated with and subclassed, and not used."""
+    """A stand-in for controller code. It can be imported, annotated with and subclassed, but not used."""
 
     def __getattr__(self, name: str) -> Any:
-        # what pytest asks of everything that it finds in a file of tests
+        # pytest reads these of everything in a file of tests
         if name.startswith("__") or name.startswith("pytest"):
             raise AttributeError(name)
         return no_node_code()
@@ -62,7 +62,7 @@ class Absent:
 
 
 class Controller(types.ModuleType):
-    """A module of the controller's."""
+    """A module of the controller."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -75,7 +75,7 @@ class Controller(types.ModuleType):
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Stands in for the controller's packages, and for what they import that nodes have not."""
+    """Stands in for the controller's packages and for libraries that nodes lack."""
 
     def find_spec(
         self, fullname: str, _path: Any, _target: Any = None
@@ -93,11 +93,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return made
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing to run."""
+        """Do nothing, because the module is empty."""
 
 
 def names_of(code: types.CodeType) -> Iterator[str]:
-    """What a function and those inside of it name."""
+    """Return the names in a function and in its inner functions."""
     yield from code.co_names
     for one in code.co_consts:
         if isinstance(one, types.CodeType):
@@ -105,16 +105,16 @@ def names_of(code: types.CodeType) -> Iterator[str]:
 
 
 def of_the_controller(function: Any, seen: frozenset[str] = frozenset()) -> bool:
-    """Return whether a function, or one of its file that it calls, names something of the controller's.
+    """Return whether a function, or one of its file that it calls, names something of the controller.
 
-    Asked before it runs, since some of that would not end a test as a skip: what a thread does, a class that
-    pytest.raises is given.
+    This is decided before the test runs, because some uses would not end in a skip: a thread's
+    code, or a class for pytest.raises.
     """
     inner = getattr(getattr(function, "hypothesis", None), "inner_test", function)
     code = getattr(inspect.unwrap(inner), "__code__", None)
     if code is None:
         return False
-    if "ansible-playbook" in code.co_consts:  # a program that nodes do not have
+    if "ansible-playbook" in code.co_consts:  # a program that nodes lack
         return True
     known = inspect.unwrap(inner).__globals__
     for name in sorted(set(names_of(code)) - seen):
@@ -127,13 +127,13 @@ def of_the_controller(function: Any, seen: frozenset[str] = frozenset()) -> bool
 
 
 def pytest_configure() -> None:
-    """Before any file of tests is read."""
+    """Install the stand-ins before any file of tests is read."""
     sys.meta_path.insert(0, Finder())
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before a test's fixtures."""
+    """Skip a test of the controller before its fixtures run."""
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     functions = [
         getattr(item, "function", None),

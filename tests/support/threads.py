@@ -1,7 +1,7 @@
-"""What explain-log makes of public threads, half by half: ``python tests/support/threads.py [--held-out]``.
+"""Score explain-log on public threads, in two halves: ``python tests/support/threads.py [--held-out]``.
 
-A thread (tests/unit/data/threads) belongs to the half that rules may be written from when it was a page's source before
-the halves were made (``known``), or when its address says so; the other half is scored only.
+A thread (tests/unit/data/threads) belongs to the half for writing rules if it was the source of a
+page before the split (``known``), or if its address selects it. The other half is only scored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What ranks of real jobs said (tests/support/record_hang.py), and what becomes of it when one thing is changed.
+"""Recorded answers of ranks of real jobs (tests/support/record_hang.py), and changes of them.
 
-A change is made in what was recorded and read again by the types, so a rule that needs a field that no rank says cannot
-be made to fire here.
+A changed record is read again by its types, so a rule that needs a field without a source cannot
+fire here.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ WHY = "the node does not answer"
 
 @cache
 def raw(name: str) -> Any:
-    """A job's samples as they were recorded."""
+    """Return a job's samples as recorded."""
     return load_record(RECORDED / f"{name}.json")["samples"]
 
 
 def read(samples: Any) -> Samples:
-    """By the types."""
+    """Read samples by their types."""
     return [[contract.convert_value(Rank, one) for one in sample] for sample in samples]
 
 
 def load(name: str) -> Samples:
-    """What the ranks of a job said, sample for sample."""
+    """Return the answers of a job's ranks, in samples."""
     return read(copy.deepcopy(raw(name)))
 
 
 def load_slow(name: str) -> Samples:
-    """What a job that goes on said (tests/support/record_slow.py), from nodes whose clocks agree."""
+    """Return a job that continues (tests/support/record_slow.py), from nodes with equal clocks."""
     samples = load_record(SLOW / f"{name}.json")["samples"]
     for one in (one for sample in samples for one in sample):
         one["clock"] = {"ahead_ns": 0, "doubt_ns": 0}
@@ -50,33 +50,33 @@ def load_slow(name: str) -> Samples:
 
 
 def changed(name: str, change: Change) -> Samples:
-    """The same with one thing changed."""
+    """Return the samples with one change."""
     samples = copy.deepcopy(raw(name))
     change(samples)
     return read(samples)
 
 
-def native(rank: int, **told: Any) -> Change:
-    """Another state of a main thread."""
+def native(rank: int, **fields: Any) -> Change:
+    """Change the state of a main thread."""
 
     def change(samples: Any) -> None:
         for sample in samples:
-            sample[rank]["native"].update(told)
+            sample[rank]["native"].update(fields)
 
     return change
 
 
-def waits(call: str, kind: str, text: str, **told: Any) -> Change:
-    """Rank 1 waits in a system call, as node_programs/fullmesh_hang_wait.py describes it."""
+def waits(call: str, kind: str, text: str, **fields: Any) -> Change:
+    """Let rank 1 wait in a system call, in the form of node_programs/fullmesh_hang_wait.py."""
     wait = {"kind": kind, "call": call, "target": "", "text": text, "parties": []}
-    return native(1, state="S", wchan="", syscall=call, fd=-1, target="", wait=wait, **told)
+    return native(1, state="S", wchan="", syscall=call, fd=-1, target="", wait=wait, **fields)
 
 
-def used_cpu(seconds: float, **told: Any) -> Change:
-    """Rank 1 used so much CPU time between the looks, in a second, in a call that is not known."""
+def used_cpu(seconds: float, **fields: Any) -> Change:
+    """Let rank 1 use this much CPU time within the second between two samples, in an unknown call."""
 
     def change(samples: Any) -> None:
-        native(1, state="S", wchan="do_wait", syscall="", **told)(samples)
+        native(1, state="S", wchan="do_wait", syscall="", **fields)(samples)
         for number, sample in enumerate(samples):
             used = 7.0 + seconds * number
             sample[1]["taken_ns"] = samples[0][1]["taken_ns"] + 1_000_000_000 * number
@@ -85,12 +85,12 @@ def used_cpu(seconds: float, **told: Any) -> Change:
     return change
 
 
-def without(rank: int, **told: Any) -> Change:
-    """A rank that is not asked, or of which only the record is there."""
+def without(rank: int, **fields: Any) -> Change:
+    """Remove the answer of a rank, or all of it except its record."""
 
     def change(samples: Any) -> None:
         for sample in samples:
-            sample[rank].update(told)
+            sample[rank].update(fields)
 
     return change
 
@@ -101,7 +101,7 @@ def dtype(samples: Any) -> None:
 
 
 def lost_alone(samples: Any) -> None:
-    """Nobody knows how the other rank ended."""
+    """Remove the end of the other rank."""
     for sample in samples:
         sample[0].update(
             process="unasked", exit_code=None, missing=[{"what": "process", "why": WHY}]
@@ -109,7 +109,7 @@ def lost_alone(samples: Any) -> None:
 
 
 def again(samples: Any) -> None:
-    """Nothing moved for ten seconds."""
+    """Let nothing change for ten seconds."""
     samples[:] = [samples[-1], copy.deepcopy(samples[-1])]
     for one in samples[-1]:
         one["taken_ns"] += 10_000_000_000
@@ -120,7 +120,7 @@ def again(samples: Any) -> None:
 
 
 def sends(receives: bool) -> Change:
-    """As NCCL's recorder has it: rank 0 sends to rank 1, which receives or does not."""
+    """Let rank 0 send to rank 1, which receives or does not, in the form of NCCL's recorder."""
 
     def change(samples: Any) -> None:
         for sample in samples:
@@ -139,7 +139,7 @@ def receives(samples: Any) -> None:
 
 
 def asleep(samples: Any) -> None:
-    """Rank 0 sends, 1 sleeps, and a third waits for both."""
+    """Let rank 0 send, rank 1 sleep, and a third rank wait for both."""
     for sample in samples:
         third = copy.deepcopy(sample[1])
         third.update(rank=2, host="n3")
@@ -152,7 +152,7 @@ def asleep(samples: Any) -> None:
 
 
 def both(samples: Any) -> None:
-    """Rank 1 receives, with another tag."""
+    """Let rank 1 receive with another tag."""
     for sample, other in zip(samples, raw("recv"), strict=True):
         sample[1].update({name: copy.deepcopy(other[0][name]) for name in ("threads", "native")})
         sample[1]["entries"][-1]["retired"] = True
@@ -161,21 +161,21 @@ def both(samples: Any) -> None:
 
 
 def on_gpus(samples: Any) -> None:
-    """As NCCL's recorder has it: rank 0's GPU has begun, rank 1's has not."""
+    """Let rank 0's GPU have started and rank 1's not, in the form of NCCL's recorder."""
     for sample in samples:
         for one, state in zip(sample, ("started", "scheduled"), strict=True):
             one["entries"][-1].update(kind="nccl:all_reduce", state=state)
 
 
 def swapping(samples: Any) -> None:
-    """Rank 1 reads its memory back, from one look to the next."""
+    """Let rank 1 read its memory from swap between two samples."""
     for number, sample in enumerate(samples):
         sample[1]["paging"] = {"swapped": 6 << 30, "from_disk": 1000 + 20000 * number}
         sample[1]["native"].update(state="D", wchan="folio_wait_bit_common")
 
 
 def launched(samples: Any) -> None:
-    """A third rank, which the launcher ended after the others."""
+    """Add a third rank, which the launcher ended after the others."""
     for sample in samples:
         sample.append({**copy.deepcopy(sample[0]), "rank": 2, "host": "n3", "exit_code": -15})
 

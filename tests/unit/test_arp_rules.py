@@ -8,7 +8,7 @@ import pytest
 from causes.changes import (
     ARP_TYPE,
     EL_ADDRESS,
-    at_card,
+    add_interface_chain,
     by_hand,
     dport,
     ends,
@@ -50,13 +50,13 @@ def test_a_chain_of_family_arp_is_asked() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        at_card(IP_TYPE, DROP),
-        at_card(dport(50000, 54095), DROP),
+        add_interface_chain(IP_TYPE, DROP),
+        add_interface_chain(dport(50000, 54095), DROP),
         rule("wall", DROP),
-        at_card(
+        add_interface_chain(
             {"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "tcp"}}, DROP
         ),
-        at_card(
+        add_interface_chain(
             {"match": {"op": "!=", "left": {"meta": {"key": "protocol"}}, "right": "arp"}}, DROP
         ),
     ],
@@ -66,18 +66,18 @@ def test_rules_that_never_see_arp_are_not_blamed(change: Any) -> None:
 
 
 def test_a_rule_that_may_block_arp_is_a_possible_cause() -> None:
-    (found,) = findings(unanswered, at_card(BYTES, DROP))
+    (found,) = findings(unanswered, add_interface_chain(BYTES, DROP))
     assert found["code"] == "DG-187"
     assert "may be the one that drops" in found["cause"]
 
 
 def test_one_that_does_outranks_one_that_may() -> None:
-    (found,) = findings(unanswered, at_card(BYTES, DROP), of_arp)
+    (found,) = findings(unanswered, add_interface_chain(BYTES, DROP), of_arp)
     assert found["node"] == EL1
 
 
 def test_an_arp_rule_is_ignored_if_neighbours_are_found() -> None:
-    assert findings(at_card(ARP_TYPE, DROP)) == []
+    assert findings(add_interface_chain(ARP_TYPE, DROP)) == []
 
 
 def test_a_static_neighbour_entry_is_reported_with_its_state() -> None:

@@ -1,4 +1,4 @@
-"""Who works on a node already: seen in locks, units and cloud-init's files, and waited for."""
+"""Other work on a node: it shows in locks, units and cloud-init's files, and a run waits for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.fullmesh.facts import busy
 
-# systemctl of systemd 252; a unit that is not there is inactive.
+# Output of systemctl of systemd 252. A unit that does not exist is inactive.
 AT_WORK = """Id=apt-daily.service
 ActiveState=inactive
 
@@ -20,14 +20,14 @@ ActiveState=activating
 """
 
 
-def nobody(_command: list[str]) -> tuple[int, str]:
+def no_units(_command: list[str]) -> tuple[int, str]:
     return 0, AT_WORK.replace("activating", "inactive")
 
 
 def test_a_package_lock_is_reported_with_its_holder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A real lock of a real process, as dpkg takes it; somebody who waits for it holds nothing."""
+    """A real lock of a real process, as dpkg takes it. A process that waits for it does not hold it."""
     lock = tmp_path / "lock-frontend"
     lock.touch()
     monkeypatch.setattr(busy, "LOCKS", (str(lock), str(tmp_path / "none")))
@@ -53,7 +53,7 @@ def test_a_package_lock_is_reported_with_its_holder(
 
 
 def test_a_process_that_waits_for_a_lock_does_not_hold_it() -> None:
-    """proc_locks(5), of a node on which apt waits for dpkg."""
+    """Data of proc_locks(5) from a node on which apt waits for dpkg."""
     text = """\
 1: POSIX  ADVISORY  WRITE 812 fd:00:131 0 EOF
 1: -> POSIX  ADVISORY  WRITE 900 fd:00:131 0 EOF
@@ -72,7 +72,7 @@ def test_dnf_s_file_counts_while_its_process_lives(
     assert busy.describe_held_locks() == []
     path.write_text(str(os.getpid()))
     assert [words.split(" holds ")[1] for words in busy.describe_held_locks()] == [str(path)]
-    path.write_text("4194304")  # more than any process id: whoever wrote it is gone
+    path.write_text("4194304")  # larger than any process id, so its writer is gone
     assert busy.describe_held_locks() == []
     path.write_text("")
     assert busy.describe_held_locks() == []
@@ -82,7 +82,7 @@ def test_units_that_are_at_work_are_named() -> None:
     assert busy.describe_running_updates(lambda command: (0, AT_WORK)) == [
         "apt-daily-upgrade.service runs"
     ]
-    assert busy.describe_running_updates(nobody) == []
+    assert busy.describe_running_updates(no_units) == []
     assert busy.describe_running_updates(lambda command: (127, "")) == []
 
 

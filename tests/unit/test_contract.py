@@ -1,4 +1,4 @@
-"""What modules returned on lab nodes is what their types say, and the strict reader names what is not, by its path."""
+"""Recorded answers match their types, and the strict reader names a mismatch by its path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from fullmesh.verify import blocked, gpu
 from fullmesh.verify import ranks as verify_ranks
 from fullmesh.verify.model import ClusterObservations
 
-# The end of a record's name -> what is in it; see tests/support/record_ladder.yml and record_ranks.py.
+# The end of a record's name -> its content. See tests/support/record_ladder.yml and
+# record_ranks.py.
 KINDS: dict[str, Any] = {
     "": ladder.LadderNodeResult,
     "facts": node.NodeFacts,
@@ -33,12 +34,12 @@ KINDS: dict[str, Any] = {
     "gloo": ranks.CollectedRanks,
     "gpus": ranks.CollectedRanks,
 }
-# What Ansible itself adds to every answer.
+# Fields that Ansible adds to every answer.
 ANSIBLES = {"failed", "changed", "invocation", "warnings"}
 
 
 def answers() -> Iterator[Any]:
-    """(where it was kept, type, answer) of every answer that was recorded."""
+    """List every recorded answer: (its file, type, answer)."""
     for path in sorted((RECORDED / "ladder").glob("*.json.gz")):
         name = name_record(path)
         yield pytest.param(KINDS[name.partition("-")[2]], load_record(path), id=name)
@@ -67,7 +68,7 @@ def test_a_recorded_answer_matches_its_type(kind: Any, answer: Any) -> None:
 @pytest.mark.parametrize("step", ["sockets", "latency", "bandwidth", "gpus", "nccl_sizes", "ddp"])
 @pytest.mark.parametrize("data", [{}, "x", {"applicable": 1}, {"listeners": [[1]]}])
 def test_an_invalid_step_is_reported_and_finds_nothing(step: str, data: Any) -> None:
-    """A rank is somebody's process: whatever it writes, the other rules judge what they know."""
+    """A rank is a user's process, so the other rules judge its valid output."""
     said = load_record(RECORDED / "ladder/el1-gpus.json")
     for event in said["ranks"]["0"]["events"]:
         if event["step"] == step and event["state"] == "ok":
@@ -139,7 +140,7 @@ def test_a_copy_is_separate_from_its_input(look: Any) -> None:
 
 
 def registered(look: Any) -> dict[str, Any]:
-    """What the role registers when one node was looked at and no link was tried."""
+    """Return the role's registered data after one node was queried and no link was tested."""
     skipped = {"changed": False, "skipped": True, "skip_reason": "Conditional result was False"}
     looked = {"answers": {"ubuntu1": look | {"changed": False}}, "changed": False, "ordinary": {}}
     return {"__verify_cluster_node": looked, "__verify_cluster_links": skipped}
@@ -206,8 +207,8 @@ def test_every_pattern_belongs_to_a_field_of_a_record() -> None:
 
 
 def test_long_recorded_json_is_stored_compressed_without_a_time_stamp() -> None:
-    """Text for text the same bytes, so that recording again what did not change changes no file."""
-    # a store of undo points is put on a node as it is, and the cases of tools are a table that people edit
+    """The same text always gives the same bytes, so recording unchanged data again changes no file."""
+    # a store of undo points is copied to a node unchanged, and people edit the table of tool cases
     plain = [path for path in RECORDED.rglob("*.json") if not {"undo", "tools"} & {*path.parts}]
     long = [path.name for path in plain if path.read_text().count("\n") > 60]
     assert long == []

@@ -1,6 +1,6 @@
-"""Strangers that say that they are ranks, next to a real job: the answer about the job is whole, and they are named.
+"""Processes that pretend to be ranks next to a real job: its answer is complete, and they are named.
 
-The strangers are processes of an account without rights (tests/support/adversary_ranks.py).
+They run as an account without rights (tests/support/adversary_ranks.py).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from fullmesh.hang import ask
 from fullmesh.observed.hang import NodeHang, Rank
 from fullmesh.verbs import hang as hang_cli
 
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can switch to another account")
 APART = ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}")
 
 
 def can_be_apart() -> bool:
-    """Return whether an account without rights may make a user namespace here; some distributions forbid it."""
+    """Return whether an account without rights may make a user namespace here. Some distributions forbid it."""
     words = [*APART, "true"]
     return os.geteuid() == 0 and not subprocess.run(words, user=NOBODY, check=False).returncode
 
@@ -43,7 +43,7 @@ KINDS = [
     pytest.param(name, marks=[NAMESPACES] if name == "apart" else [])
     for name in sorted(FAKES.keys() - {"crowd"})
 ]
-# a text that the answer says of each: of the process, or of the rank that it says it is
+# a text in the answer about each: about the process, or about the rank that it pretends to be
 LEFT_OUT = {
     "digit": "RANK is '²', which is not a rank",
     "huge_rank": "RANK is '1000000000000000', which is not a rank",
@@ -67,18 +67,18 @@ SILENT = {
     "apart": "not started by a launcher",
 }
 LAUNCHERS = ("torchrun_large",)
-NOTHING = ("torchrun_digit",)  # a torchrun of no job, as with --nproc-per-node=auto
+NOTHING = ("torchrun_digit",)  # a torchrun without a job, as with --nproc-per-node=auto
 
 
 @pytest.fixture(autouse=True)
 def ours(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sessions of this test."""
+    """Limit the processes to those of this test."""
     return hide_other_sessions(monkeypatch)
 
 
 @pytest.fixture
 def readable() -> Iterator[Path]:
-    """A folder that every account may read."""
+    """Make a folder that every account may read."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -86,7 +86,7 @@ def readable() -> Iterator[Path]:
 
 @pytest.fixture
 def begin(readable: Path, ours: list[int]) -> Iterator[Callable[[str], int]]:
-    """Start a stranger, of the account nobody."""
+    """Return a function that starts a fake as the account nobody."""
     path = readable / "adversary_ranks.py"
     path.write_bytes(Path(adversary_ranks.__file__).read_bytes())
     running: list[subprocess.Popen[bytes]] = []
@@ -104,7 +104,7 @@ def begin(readable: Path, ours: list[int]) -> Iterator[Callable[[str], int]]:
 
 @pytest.fixture
 def honest(tmp_path: Path, ours: list[int]) -> Iterator[list[int]]:
-    """The two ranks of a real job, of this account."""
+    """Start the two ranks of a real job, as this account."""
     with ranks_in(tmp_path) as start:
         late = "import time\nprint('ready', flush=True)\ntime.sleep(600)\n"
         pids = [start(recorded_rank(0) + WAIT, 0).pid, start(recorded_rank(1) + late, 1).pid]
@@ -113,12 +113,12 @@ def honest(tmp_path: Path, ours: list[int]) -> Iterator[list[int]]:
 
 
 def own(found: NodeHang) -> list[Rank]:
-    """The ranks of the real job."""
+    """Return the ranks of the real job."""
     return [one for one in found["ranks"] if one["account"] == "root" and one["job"] == MASTER]
 
 
 def list_gaps(found: NodeHang, honest: list[int]) -> list[object]:
-    """List the differences of the real job's answer from the one without a stranger."""
+    """List the differences between the real job's answer and the one without fakes."""
     ranks = own(found)
     seen = [(one["rank"], one["pid"]) for one in ranks]
     gaps: list[object] = [] if seen == list(enumerate(honest)) else [seen]
@@ -131,7 +131,7 @@ def list_gaps(found: NodeHang, honest: list[int]) -> list[object]:
 
 
 def answered(*looks: NodeHang) -> ask.HangAnswer:
-    """The same from the node, by the way that answers go."""
+    """Return the node's answer as it reaches the controller."""
     packed = [fullmesh_hang.pack_answer(look) for look in looks]
     return ask.HangAnswer("el1", tuple(ask.parse_node_hang(line, "el1") for line in packed))
 
@@ -142,7 +142,7 @@ def hang(
     one: ask.HangAnswer,
     *words: str,
 ) -> tuple[int, str]:
-    """What the verb says of an answer."""
+    """Return the command's output about an answer."""
     monkeypatch.setattr(hang_cli, "resolve_job_hosts", lambda *_: {"plan": plan(2), "hosts": {}})
     monkeypatch.setattr(ask, "query_hang_nodes", lambda *_: [one])
     code = cli.main(["hang", "-i", "inventory/prod", *words])
@@ -150,13 +150,13 @@ def hang(
     return code, out + err
 
 
-def test_every_kind_of_stranger_is_tried() -> None:
+def test_every_kind_of_fake_is_tested() -> None:
     assert {*LEFT_OUT, *SILENT, *LAUNCHERS, *NOTHING, "crowd"} == FAKES.keys()
 
 
 @ROOT_ONLY
 @pytest.mark.parametrize("name", KINDS)
-def test_a_stranger_is_named_and_the_job_is_whole(
+def test_a_fake_is_named_and_the_job_is_complete(
     name: str, honest: list[int], begin: Callable[[str], int]
 ) -> None:
     stranger = begin(name)
@@ -182,7 +182,7 @@ def test_a_stranger_is_named_and_the_job_is_whole(
 @ROOT_ONLY
 @pytest.mark.usefixtures("honest")
 @pytest.mark.parametrize("name", KINDS)
-def test_the_verb_names_a_stranger_after_the_job(
+def test_the_command_names_a_fake_after_the_job(
     name: str,
     begin: Callable[[str], int],
     monkeypatch: pytest.MonkeyPatch,
@@ -202,7 +202,7 @@ def test_the_verb_names_a_stranger_after_the_job(
 
 
 @ROOT_ONLY
-def test_a_crowd_of_silent_strangers_causes_no_delay(
+def test_a_crowd_of_silent_fakes_causes_no_delay(
     honest: list[int], begin: Callable[[str], int]
 ) -> None:
     begin("crowd")
@@ -210,7 +210,7 @@ def test_a_crowd_of_silent_strangers_causes_no_delay(
     assert list_gaps(found, honest) == []
     crowd = [one for one in found["ranks"] if one["account"] == "nobody"]
     assert {one["rank"] for one in crowd} == set(range(CROWD))
-    # process ids may begin again in the middle of a crowd, so its order says nothing
+    # process ids may wrap around in a crowd, so its order means nothing
     assert sum("not read within" in one["missing"][0]["why"] for one in crowd) >= 100
 
 
@@ -230,7 +230,7 @@ def test_more_ranks_than_an_account_may_have_are_counted(
 
 @ROOT_ONLY
 @pytest.mark.usefixtures("honest")
-def test_the_page_of_a_job_is_written_beside_a_stranger(
+def test_the_page_of_a_job_is_written_despite_a_fake(
     begin: Callable[[str], int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -246,11 +246,12 @@ def test_the_page_of_a_job_is_written_beside_a_stranger(
     assert (tmp_path / "job-2.html").is_file()
 
 
-# --- who may ask (user namespaces) ------------------------------------------------------------------
+# --- accounts that may query (user namespaces)
+# --------------------------------------------------------
 
 
 def ask_as(uid: int, pid: int) -> bytes:
-    """What a process answers an account."""
+    """Return a process' answer to an account."""
     script = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({hang_answer.NAME + str(pid)!r})"
     done = subprocess.run(
         [choose_python(), "-ES", "-c", script + "; print(s.recv(10))"],
@@ -266,7 +267,7 @@ def ask_as(uid: int, pid: int) -> bytes:
 
 @contextlib.contextmanager
 def rank_of(uid: int, folder: Path, *before: str) -> Iterator[int]:
-    """A rank with the hook, of an account."""
+    """Start a rank with the hook, as an account."""
     hook = Path(hang_look.__file__).with_name("fullmesh_hook.py")
     (folder / "sitecustomize.py").write_bytes(hook.read_bytes())
     program = "import sys; print('ready', flush=True); sys.stdin.read()"
@@ -291,7 +292,7 @@ def test_the_overflow_account_of_a_namespace_gets_no_answer(readable: Path) -> N
     with rank_of(1001, readable, *APART) as pid:
         assert ask_as(1002, pid) == b"b''\n"
         (rank,) = [one for one in hang_look.read_node_ranks("el1")["ranks"] if one["pid"] == pid]
-    # the host's root is not in there, either
+    # the host's root is not mapped either
     assert (rank["account"], rank["uid"]) == ("uid 1001", 1001)
     assert "does not map this account (uid 0)" in rank["missing"][0]["why"]
     assert "sudo -u" in rank["missing"][0]["why"]

@@ -1,4 +1,4 @@
-"""ssh between the nodes: one key for all, real host keys, and nobody else's files touched."""
+"""ssh between the nodes: one key for all, real host keys, and no changes to foreign files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fullmesh.roles import node_ssh
 
 PLAN = plan(2)
 FIRST, SECOND = list(PLAN["nodes"])
-ALIEN = "ssh-rsa AAAA somebody"
+ALIEN = "ssh-rsa AAAA another-user"
 STRANGER = 61999
 
 
@@ -33,7 +33,7 @@ STRANGER = 61999
         ("fullmesh", "ssh", 1),
     ],
 )
-def test_settings_are_refused(user: str, port: object, wrong: int) -> None:
+def test_invalid_settings_are_refused(user: str, port: object, wrong: int) -> None:
     assert [fault.code for fault in node_ssh.find_node_ssh_faults(user, port)] == ["NS-101"] * wrong
 
 
@@ -49,13 +49,13 @@ def test_the_key_is_one_that_ssh_itself_reads(tmp_path: Path) -> None:
 
 
 def test_the_masters_key_wins_and_a_damaged_one_does_not() -> None:
-    ours, theirs = node_ssh.generate_private_key(), node_ssh.generate_private_key()
+    own, foreign = node_ssh.generate_private_key(), node_ssh.generate_private_key()
     master = PLAN["master"]["node"]
     other = SECOND if master == FIRST else FIRST
-    assert node_ssh.choose_private_key(PLAN, {master: ours, other: theirs}) == ours
-    assert node_ssh.choose_private_key(PLAN, {master: "", other: theirs}) == theirs
-    assert node_ssh.choose_private_key(PLAN, {master: ours[:90], other: theirs}) == theirs
-    assert node_ssh.choose_private_key(PLAN, {}) not in ("", ours, theirs)
+    assert node_ssh.choose_private_key(PLAN, {master: own, other: foreign}) == own
+    assert node_ssh.choose_private_key(PLAN, {master: "", other: foreign}) == foreign
+    assert node_ssh.choose_private_key(PLAN, {master: own[:90], other: foreign}) == foreign
+    assert node_ssh.choose_private_key(PLAN, {}) not in ("", own, foreign)
 
 
 @pytest.mark.parametrize("port", [22, 2222])
@@ -85,7 +85,7 @@ def test_the_key_line_limits_source_and_commands() -> None:
     ) == ('restrict,from="10.0.0.1,fd78::1" ssh-ed25519 AAAA fullmesh-cluster')
 
 
-def test_every_node_is_asked_by_one() -> None:
+def test_one_node_queries_every_node() -> None:
     asked = [node_ssh.find_next_address(PLAN, name) for name in PLAN["nodes"]]
     assert sorted(asked) == sorted(node["address"] for node in PLAN["nodes"].values())
     assert asked[0] != PLAN["nodes"][FIRST]["address"]
@@ -93,7 +93,7 @@ def test_every_node_is_asked_by_one() -> None:
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with the account, whose folder has a key of its owner's."""
+    """Make a machine with the account, whose folder has its owner's key."""
     (tmp_path / "home/.ssh").mkdir(parents=True)
     (tmp_path / "etc").mkdir()
     monkeypatch.setattr(ssh_keys, "FOLDER", str(tmp_path / "etc/fullmesh/ssh"))
@@ -126,7 +126,7 @@ def test_an_existing_account_of_the_user_is_unchanged(node: Path) -> None:
     assert keys.read_text().splitlines() == [ALIEN, PARAMS["authorized"]]
     assert stat.S_IMODE(keys.stat().st_mode) == 0o640
     assert stat.S_IMODE((node / "etc/fullmesh/ssh/id_ed25519").stat().st_mode) == 0o600
-    # a new cluster address: our line is replaced, theirs stays
+    # a new cluster address: our line is replaced, the others stay
     moved = PARAMS | {"authorized": PARAMS["authorized"].replace("10.0.0.1", "10.0.0.2")}
     assert ssh_keys.install_ssh_keys(moved, check=False)["changed"] is True
     assert keys.read_text().splitlines() == [ALIEN, moved["authorized"]]
@@ -142,10 +142,13 @@ def test_an_existing_account_of_the_user_is_unchanged(node: Path) -> None:
 
 @pytest.fixture
 def stranger(node: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same machine; the account has no rights, and nobody has any in what it must not touch: root only can."""
+    """Make the same machine with an account without rights, next to files that only root may change."""
     uid, gid = (STRANGER, STRANGER) if os.geteuid() == 0 else (os.getuid(), os.getgid())
     top = len(Path(tempfile.gettempdir()).parts)
-    for place in (node, *node.parents[: len(node.parts) - top - 1]):  # pytest shuts them to others
+    for place in (
+        node,
+        *node.parents[: len(node.parts) - top - 1],
+    ):  # pytest closes them to other accounts
         place.chmod(place.stat().st_mode | 0o011)
     for path in (node / "home", node / "home/.ssh"):
         os.chown(path, uid, gid)
@@ -193,14 +196,14 @@ def test_a_folder_that_is_a_link_is_refused(stranger: Path, check: bool) -> None
 
 
 def test_a_check_without_child_process_refuses_the_same(stranger: Path) -> None:
-    """In this process: a child that is the account has no right to leave coverage's figures behind."""
+    """In this process, because a child with the account's rights cannot write coverage data."""
     keys = stranger / "home/.ssh/authorized_keys"
     keys.symlink_to(stranger / "secret")
     with pytest.raises(ssh_keys.AccountError, match=r"\[NS-105\] .*keys is not a plain file.*link"):
         ssh_keys.read_ssh_folder(str(stranger / "home"))
 
 
-def test_a_fifo_does_not_hold_us(stranger: Path) -> None:
+def test_a_fifo_does_not_block_the_run(stranger: Path) -> None:
     os.mkfifo(stranger / "home/.ssh/authorized_keys")
     with pytest.raises(ssh_keys.AccountError, match="NS-105"):
         ssh_keys.install_ssh_keys(PARAMS, check=True)
@@ -219,7 +222,7 @@ def test_undo_does_not_follow_links_either(stranger: Path) -> None:
 def test_work_in_the_accounts_folder_runs_as_the_account(
     stranger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A link that appears after every look is the account's own loss: it has no right to what it leads to."""
+    """A link that appears after the check is harmless, because the account has no right to its target."""
 
     def fooled(_home: str) -> int:
         return os.open(stranger / "roots-ssh", os.O_RDONLY | os.O_DIRECTORY)
@@ -250,7 +253,7 @@ def test_an_account_that_kills_the_work_is_reported(stranger: Path) -> None:
 
 
 def test_a_linked_home_works_and_root_needs_no_rights(stranger: Path) -> None:
-    """passwd's own path may be a link (automounted homes), and NFS may give root nothing (root_squash)."""
+    """The home in passwd may be a link (automounted homes), and NFS may deny root all access (root_squash)."""
     (stranger / "home").rename(stranger / "elsewhere")
     (stranger / "home").symlink_to(stranger / "elsewhere")
     ssh_keys.install_ssh_keys(PARAMS, check=False)
@@ -298,7 +301,7 @@ def test_our_files_are_removed_and_foreign_ones_stay(node: Path) -> None:
     assert list((node / "home").iterdir()) == []
 
 
-def test_no_host_key(node: Path) -> None:
+def test_a_missing_host_key_is_reported(node: Path) -> None:
     with pytest.raises(ssh_keys.SshError, match="NS-102"):
         ssh_keys.read_host_keys()
     (node / "etc/ssh_host_ed25519_key.pub").write_text("ssh-ed25519 AAAA root@a\n")

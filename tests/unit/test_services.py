@@ -1,4 +1,4 @@
-"""Services beside torch's jobs: what the plan makes of them, what it refuses, and who learns of their ports."""
+"""Other services of the cluster: their part of the plan, invalid settings, and the open ports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN = {"name": "inference", "ports": ["8000/tcp", "9000-9010/udp"], "reach": "ev
 
 
 def cluster(*entries: object, **common: Any) -> dict[str, dict[str, Any]]:
-    """Two hosts that serve something."""
+    """Return two hosts with services."""
     own = {"fullmesh_services": list(entries), "fullmesh_controllers": ["10.9.0.1"], **common}
     return {
         "a": {"fullmesh_address": "10.0.0.11/24", "fullmesh_interface": "eth1", **own},
@@ -40,7 +40,7 @@ def refused(*entries: object, **common: Any) -> list[str]:
     return [fault.code for fault in error.value.faults]
 
 
-# --- what is read ---------------------------------------------------------------------------------
+# --- accepted settings ---------------------------------------------------------------------------
 
 
 def test_a_custom_service_is_for_peers_on_every_node() -> None:
@@ -58,7 +58,7 @@ def test_a_custom_service_is_for_peers_on_every_node() -> None:
     ]
 
 
-def test_a_preset_knows_its_listener_and_its_clients() -> None:
+def test_a_preset_has_its_listener_and_its_clients() -> None:
     made = served("ray", fullmesh_master="b")
     by_part = {one["part"]: one for one in made["services"]}
     assert (by_part["gcs"]["first"], by_part["gcs"]["nodes"]) == (6379, ["b"])
@@ -74,7 +74,7 @@ def test_one_part_of_a_preset_changes_and_the_rest_stays() -> None:
     assert by_part["node-manager"]["first"] == 6700
 
 
-def test_a_service_lives_on_the_nodes_that_are_named() -> None:
+def test_a_service_runs_on_the_named_nodes() -> None:
     made = served({"name": "api", "ports": [8000], "nodes": ["master"]}, fullmesh_master="b")
     assert services.list_open_ports(made, "peers", "a") == made["open_ports"]
     assert services.list_open_ports(made, "peers", "b") == [*made["open_ports"], "8000/tcp"]
@@ -91,7 +91,7 @@ def test_all_presets_fit_together() -> None:
     assert served(*(preset.name for preset in PRESETS))
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- invalid settings ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_a_service_with_reach_none_is_opened_to_no_client() -> None:
     assert "7000-7009" in made["reserved_ports"]
     assert services.list_probe_ports(made, "a") == []
     assert probe_wants.describe_untried_ports(made) == []
-    for who in services.REACHES:
-        assert "7000-7009/tcp" not in services.list_open_ports(made, who)
+    for reach in services.REACHES:
+        assert "7000-7009/tcp" not in services.list_open_ports(made, reach)
 
 
 def test_every_fault_is_reported_at_once() -> None:
@@ -201,11 +201,11 @@ def test_any_input_gives_a_plan_or_coded_faults(value: Any) -> None:
         assert port["last"] < data["first"] or port["first"] > data["last"]
 
 
-# --- who learns of it -----------------------------------------------------------------------------
+# --- their use -----------------------------------------------------------------------------------
 
 
-def test_vllm_meets_at_its_own_port_without_ray() -> None:
-    """--master-port is 29501 unless it is given (vllm.config.parallel); closed, its ranks wait for half an hour."""
+def test_vllm_uses_its_own_port_without_ray() -> None:
+    """--master-port defaults to 29501 (vllm.config.parallel). If it is closed, its ranks wait for half an hour."""
     made = served("vllm")
     assert "29501/tcp" in services.list_open_ports(made, "peers")
     assert 29501 in made["reserved_ports"]
@@ -224,7 +224,7 @@ def test_a_public_port_is_opened_once() -> None:
     assert services.list_open_ports(made, "controllers") == []
 
 
-def test_the_kernel_keeps_its_hands_off_services() -> None:
+def test_the_kernel_does_not_assign_ports_of_services() -> None:
     made = served("ray")
     options = {"link_gbit": 10, "rtt_ms": 1, "rail_interfaces": [], "sysctls": {}}
     sysctl = made["data_ports"]["sysctl"]
@@ -288,7 +288,7 @@ def port(number: int, error: str = "") -> ProbePort:
     return {"kind": "service", "port": number, "error": error, "holder": "ray" if error else ""}
 
 
-def test_a_service_that_runs_is_asked_itself() -> None:
+def test_a_running_service_is_probed_itself() -> None:
     made = served("ray")
     opened = {"a": [port(6379, "EADDRINUSE"), port(6700), port(6701, "EACCES")], "b": []}
     found = probe_wants.list_probe_targets(made, opened, "b")

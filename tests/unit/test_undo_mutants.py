@@ -1,4 +1,4 @@
-"""What mutants of the undo showed: changes of its code that no other test noticed, each a way to lose something."""
+"""Mutants of the undo that no other test noticed. Each of them loses data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node(tmp_path: Path, systemd: Systemd) -> undo.NodeSystem:
 
 
 def store(node: undo.NodeSystem) -> dict[str, bytes]:
-    """Every file that an undo keeps."""
+    """List every file that an undo keeps."""
     top = Path(node.at(written.STORE))
     return {str(path): path.read_bytes() for path in sorted(top.rglob("*")) if path.is_file()}
 
@@ -35,22 +35,22 @@ def store(node: undo.NodeSystem) -> dict[str, bytes]:
 def test_a_removed_file_is_restored_and_nothing_is_kept(
     node: undo.NodeSystem,
 ) -> None:
-    put(node, HOSTS, "theirs\n")
+    put(node, HOSTS, "original\n")
     undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     put(node, HOSTS, "ours\n")
     undo.record_written_files(node, "demo", check=False)
     Path(node.at(HOSTS)).unlink()
     assert restore(node)["kept"] == []
-    assert Path(node.at(HOSTS)).read_text() == "theirs\n"
+    assert Path(node.at(HOSTS)).read_text() == "original\n"
 
 
 def test_a_file_with_only_a_new_mode_is_not_kept(node: undo.NodeSystem) -> None:
-    """Somebody took ours out by hand and left another mode: the content is what the undo wants."""
-    put(node, HOSTS, "theirs\n")
+    """A user removed our content and left another mode: the content already matches the original."""
+    put(node, HOSTS, "original\n")
     undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     put(node, HOSTS, "ours\n")
     undo.record_written_files(node, "demo", check=False)
-    put(node, HOSTS, "theirs\n", 0o600)
+    put(node, HOSTS, "original\n", 0o600)
     result = restore(node)
     assert (result["kept"], result["restored"]) == ([], ["file:" + HOSTS])
 
@@ -67,7 +67,7 @@ def test_a_missing_unit_does_not_end_the_undo_of_others(
 
 
 def test_a_folder_that_stays_does_not_keep_the_others(node: undo.NodeSystem) -> None:
-    """One holds what somebody changed, one was there before; the one that we made goes all the same."""
+    """One folder has a user's change and one existed before. The folder that we made is still removed."""
     Path(node.at("/etc/there-before-us-and-long")).mkdir()
     folders = ["/etc/there-before-us-and-long"]
     undo.remember_state(node, "demo", wanted(files=[OURS, OTHER], directories=folders), check=False)
@@ -82,7 +82,7 @@ def test_a_folder_that_stays_does_not_keep_the_others(node: undo.NodeSystem) -> 
 
 
 def test_a_dry_run_records_nothing_as_ours(node: undo.NodeSystem) -> None:
-    put(node, HOSTS, "theirs\n")
+    put(node, HOSTS, "original\n")
     undo.remember_state(node, "demo", wanted(files=[HOSTS]), check=False)
     put(node, HOSTS, "mine\n")
     before = store(node)
@@ -96,7 +96,7 @@ def test_a_dry_run_records_nothing_as_ours(node: undo.NodeSystem) -> None:
 
 
 def test_without_dpkg_rpm_lists_new_packages(node: undo.NodeSystem, systemd: Systemd) -> None:
-    """The list of all packages is what apt brings along is told by: on EL dpkg would say that nothing is installed."""
+    """The list of all packages shows those that apt adds. On EL, dpkg would report that none is installed."""
     Path(node.at("/var/lib/dpkg/status")).unlink()
     undo.remember_state(node, "demo", wanted(packages=["chrony"]), check=False)
     record = UndoPoint(node.root, "demo").load()

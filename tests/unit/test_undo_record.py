@@ -1,4 +1,4 @@
-"""The undo record: what the published release stored is read and undone."""
+"""The undo record: data that the published release stored is read and undone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ansible.module_utils.fullmesh.state import record, undo, written
 from ansible.module_utils.fullmesh.transaction import engine
 from record_files import RECORDED
 
-# Undo points of five roles and of ufw, recorded: the code of 0.2.0 (1bc685b) wrote them on a simulated node.
+# Recorded undo points of five roles and of ufw. The code of 0.2.0 (1bc685b) wrote them on a
+# simulated node.
 STORE = RECORDED / "undo/0.2.0"
 POINTS = [
     ("time_sync", "point"),
@@ -30,7 +31,7 @@ POINTS = [
 CHRONY = "# theirs\npool 2.pool.ntp.org iburst\n"
 UFW_CONF = "# /etc/ufw/ufw.conf\nENABLED=yes\nLOGLEVEL=low\n"
 WHEN = 1_700_000_000_000_000_000
-# What the roles have left on the node by the time that it is undone.
+# Files of the roles on the node when it is undone.
 OURS = {
     "/etc/chrony.conf": "ours\n",
     "/etc/chrony/conf.d/60-fullmesh.conf": "ours\n",
@@ -45,7 +46,7 @@ OURS = {
 
 
 def answers(command: list[str]) -> tuple[int, str, str]:
-    """The tools of that node; ufw's rules are not loaded."""
+    """Act as the tools of that node. ufw's rules are not loaded."""
     if command[:2] == ["systemctl", "show"]:
         names = command[command.index("--") + 1 :]
         block = "LoadState=loaded\nActiveState=active\nUnitFileState=enabled\n"
@@ -67,7 +68,7 @@ def short(command: list[str]) -> tuple[int, str]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """A node that 0.2.0 has configured, with what it has stored for an undo."""
+    """Make a node that 0.2.0 configured, with its undo data."""
     root = tmp_path
     for path, text in OURS.items():
         file = Path(str(root) + path)
@@ -78,13 +79,13 @@ def node(tmp_path: Path) -> Path:
     for file in store.rglob("*"):
         file.chmod(0o700 if file.is_dir() else 0o600)
     for file in [*store.rglob("point.json"), *store.rglob("ufw.json")]:
-        # who is not root can give a file to nobody else
+        # only root can give a file to another account
         mine = f'"uid": {os.getuid()}', f'"gid": {os.getgid()}'
         file.write_text(file.read_text().replace('"uid": 0', mine[0]).replace('"gid": 0', mine[1]))
     return root
 
 
-# --- the undo of each, as its role's undo does it ---------------------------------------------
+# --- the undo of each role ----------------------------------------------------------------------
 
 
 def time_sync(root: Path) -> Any:
@@ -151,7 +152,7 @@ UNDO: dict[tuple[str, str], Callable[[Path], Any]] = {
     ("peer_firewall", "ufw"): takeover,
     ("node_ssh", "point"): node_ssh,
 }
-# What the code of 0.2.0 makes of the same files.
+# The results of 0.2.0's code for the same files.
 EFFECT: dict[tuple[str, str], Any] = {
     ("time_sync", "point"): (
         [
@@ -250,7 +251,7 @@ def test_a_record_is_for_root_alone(node: Path) -> None:
     assert {stat.S_IMODE(one.stat().st_mode) for one in store.rglob("*")} == {0o700, 0o600}
 
 
-# --- what must not happen -----------------------------------------------------------------------
+# --- forbidden effects --------------------------------------------------------------------------
 
 
 def test_new_folders_are_on_disk_before_their_files(
@@ -278,7 +279,7 @@ def test_new_folders_are_on_disk_before_their_files(
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 1, "role": "time_sync"}'])
 def test_a_broken_record_and_another_form_are_errors(node: Path, text: str) -> None:
-    """A record that is taken for none would remember our files as those of before."""
+    """If a broken record counted as missing, our files would be stored as the original ones."""
     point = record.UndoPoint(str(node), "time_sync")
     Path(point.path).write_text(text)
     with pytest.raises(undo.UndoError, match=r"\[UN-101\]"):
@@ -297,7 +298,7 @@ def test_node_ssh_forgets_its_record_with_the_store(tmp_path: Path) -> None:
 def test_an_unconfirmed_takeover_forgets_its_backup(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rollback puts back the record of ufw: here that of an earlier take-over."""
+    """The rollback restores the record of ufw, here that of an earlier takeover."""
     armed: list[list[str]] = []
     monkeypatch.setattr(
         engine, "arm", lambda run, name, seconds, paths, *_, **__: armed.append(paths)

@@ -1,4 +1,4 @@
-"""The module write_files: what it decides to write."""
+"""The module write_files: its decisions about files and keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def item(path: Path, content: str = "x\n", mode: str = "0644") -> file_set.FileR
 
 
 def key_item(path: Path, url: Path, fingerprints: list[str]) -> file_set.FileRequest:
-    """The key of a repository that is asked for."""
+    """Return a request for the key of a repository."""
     return {
         "path": str(path),
         "content": None,
@@ -36,7 +36,7 @@ def key_item(path: Path, url: Path, fingerprints: list[str]) -> file_set.FileReq
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The key beside a repository."""
+    """Make the key next to a repository."""
     place = tmp_path / "source.asc"
     place.write_text(KEY)
     return place
@@ -105,7 +105,7 @@ def test_a_key_of_an_earlier_run_is_compared_as_well(
 
 
 class FakeModule:
-    """What `write_files` sees of Ansible: its parameters, and a way out."""
+    """The parts of AnsibleModule that `write_files` uses: its parameters, and its end."""
 
     asked: ClassVar[dict[str, Any]] = {}
     params: ClassVar[dict[str, Any]] = {}
@@ -138,20 +138,22 @@ def test_a_refused_key_shows_code_fingerprints_and_setting(
     monkeypatch.setattr(write_files, "AnsibleModule", FakeModule)
     with pytest.raises(SystemExit) as refused:
         write_files.main()
-    told = str(refused.value)
-    assert told.startswith(f"[{code}] file://{source} has the fingerprint {FINGERPRINT}, expected")
-    assert f"expected: {OTHER}" in told
-    assert "Fix: compare the fingerprint seen" in told
-    assert f"set {setting} to it" in told
+    message = str(refused.value)
+    assert message.startswith(
+        f"[{code}] file://{source} has the fingerprint {FINGERPRINT}, expected"
+    )
+    assert f"expected: {OTHER}" in message
+    assert "Fix: compare the fingerprint seen" in message
+    assert f"set {setting} to it" in message
     assert not place.exists()
-    # nor can a key be asked for without them
+    # a key cannot be requested without fingerprints
     assert FakeModule.asked["argument_spec"]["files"]["required_together"] == [
         ["url", "fingerprints"]
     ]
 
 
 def entries_with_url(tree: object) -> Iterator[dict[str, Any]]:
-    """Every mapping in a YAML tree that names a path and where to fetch it."""
+    """List every mapping in a YAML tree with a path and a source URL."""
     if isinstance(tree, dict):
         if {"path", "url"} <= tree.keys():
             yield tree
@@ -195,7 +197,7 @@ def test_a_role_that_installs_a_repository_key_compares_its_fingerprint(role: st
 
 
 def test_no_key_is_accepted_unchecked() -> None:
-    """No task says yes to a key that dnf asks about, beside those whose repository has a checked one."""
+    """No task lets dnf accept a key, except for repositories whose key was checked."""
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml")]
@@ -210,6 +212,6 @@ def test_no_key_is_accepted_unchecked() -> None:
         "\"{{ __nvidia_driver_offers['stream'] }}\"]",
         "roles/nvidia_driver/tasks/install_dnf.yml: argv: [dnf, --assumeyes, module, enable, "
         "\"{{ __nvidia_driver_todo['leave'] }}\"]",
-        # gpgkey= is empty beside it
+        # with an empty gpgkey=
         "roles/nvidia_driver/tasks/restore_versions_dnf.yml: - --assumeyes",
     ]

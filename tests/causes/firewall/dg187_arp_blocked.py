@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from records import UBUNTU1 as UB
 
-from causes.changes import ARP_TYPE, Change, at_card, together, unanswered
+from causes.changes import ARP_TYPE, Change, add_interface_chain, together, unanswered
 from causes.faults import BARE, PEER, VICTIM, Fault, at
 
 CHANGES = {
-    "arp dropped at the card": Change(UB, together(unanswered, at_card(ARP_TYPE, {"drop": None}))),
-    "arp dropped with all else": Change(UB, together(unanswered, at_card(policy="drop"))),
+    "arp dropped at the card": Change(
+        UB, together(unanswered, add_interface_chain(ARP_TYPE, {"drop": None}))
+    ),
+    "arp dropped with all else": Change(
+        UB, together(unanswered, add_interface_chain(policy="drop"))
+    ),
 }
 FAULTS = (
     Fault(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 
 def of_job(**change: Any) -> list[tuple[str, str]]:
-    """(source, port) of every rule of the peers' policy."""
+    """Return (source, port) of every rule of the peers' policy."""
     policy = ElementTree.fromstring(rendered(**change)[JOB_FILE])  # noqa: S314 (ours)
     assert (policy.get("target"), policy.get("priority")) == ("CONTINUE", "-19000")
     found = []
@@ -39,7 +39,7 @@ def test_the_policy_opens_exact_ports_to_peers_only() -> None:
 
 def test_peers_only_binds_peers_to_a_zone_without_openings() -> None:
     zone = ElementTree.fromstring(rendered(mode="peers_only")[ZONE_FILE])  # noqa: S314 (ours)
-    assert zone.get("target") is None  # default: reject the rest, let ICMP through
+    assert zone.get("target") is None  # the default: reject the rest, accept ICMP
     assert [tag.get("ipset") for tag in zone.findall("source")] == [
         "fullmesh-peers4",
         "fullmesh-peers6",
@@ -69,8 +69,8 @@ ALL_FILE = "/etc/firewalld/policies/fullmesh-all.xml"
 def test_services_are_open_to_their_allowed_clients() -> None:
     files = rendered(controller_ports=["8443/tcp"], public_ports=["8000/tcp", "9000-9010/udp"])
     ssh = ElementTree.fromstring(files["/etc/firewalld/policies/fullmesh-ssh.xml"])  # noqa: S314 (ours)
-    doors = [rule.find("port").get("port") for rule in ssh.findall("rule")]  # type: ignore[union-attr]
-    assert doors == ["22", "8443"]
+    ports_of_ssh = [rule.find("port").get("port") for rule in ssh.findall("rule")]  # type: ignore[union-attr]
+    assert ports_of_ssh == ["22", "8443"]
     public = ElementTree.fromstring(files[ALL_FILE])  # noqa: S314 (ours)
     assert public.get("target") == "CONTINUE"
     assert int(str(public.get("priority"))) < 0  # before the zone that binds peers in peers_only
