@@ -14,8 +14,13 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from devtools.lab.cli import FAMILIES_VARIABLE
+from devtools.lab.plan import DEBIAN, FAMILIES, SYSTEMS
 from fullmesh.settings import ROOT
 
+LOOKALIKES = tuple(f"{SYSTEMS[family]} look-alike" for family in FAMILIES)
+EMULATED = tuple(f"{SYSTEMS[family]} emulated" for family in FAMILIES)
+RELEASES = tuple(SYSTEMS[family] for family in DEBIAN)
 GPU = ROOT / ".fullmesh/gpu"  # records of the GPU acceptance
 KINDS = ("action", "callback", "filter")  # of Ansible's plugins
 
@@ -45,6 +50,7 @@ class Part:
     env: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     slices: int = 1
+    systems: Sequence[str] = ()
 
     @property
     def word(self) -> str:
@@ -169,14 +175,37 @@ def build_end_to_end(
         less=WITHOUT_REST,
         seconds=seconds,
         slices=slices,
+        systems=RELEASES if name == "debian" else LOOKALIKES,
     )
+
+
+def build_debian_parts() -> list[Part]:
+    """Repeat the interrupted changes, an interrupted run and CI's faults on Debian's own releases."""
+    pytest = [sys.executable, "-m", "pytest", "-v"]
+    chosen = {
+        "cuts": ["tests/cuts/test_cuts.py", *WITHOUT_REST],
+        "interrupted": ["tests/e2e/test_interrupted.py", *WITHOUT_REST],
+        "faults": ["tests/faults", *WITHOUT_REST],
+    }
+    return [
+        Part(
+            f"end to end debian {name}",
+            [*pytest, *words],
+            slow=True,
+            rest=True,
+            env={FAMILIES_VARIABLE: ",".join(DEBIAN)},
+            seconds=3600,
+            systems=RELEASES,
+        )
+        for name, words in chosen.items()
+    ]
 
 
 def build_faults() -> Part:
     """Build the part that breaks lab nodes and diagnoses them. Its two labs run in parallel and need both CPUs."""
     words = "-m pytest -v -n 2 --dist loadfile tests/faults"
     command = [sys.executable, *words.split()]
-    return Part("end to end faults", command, slow=True, less=WITHOUT_REST)
+    return Part("end to end faults", command, slow=True, less=WITHOUT_REST, systems=LOOKALIKES)
 
 
 # The longest parts start first, so that nothing waits for them at the end (by the seconds in CI's table).
@@ -204,6 +233,7 @@ def list_lab_parts() -> list[Part]:
                 slow=True,
                 rest=name in BEHAVIOURS,
                 less_env=SELECTION,
+                systems=LOOKALIKES,
             )
             for name in list_scenarios()
         ),
@@ -219,6 +249,7 @@ def list_lab_parts() -> list[Part]:
         # 20 minutes, and 50 drawn schedules of about a minute
         build_end_to_end("cuts", "tests/cuts", seconds=5400, slices=4),
         build_end_to_end("surprises", "tests/surprises", seconds=5400),
+        *build_debian_parts(),
     ]
     names = [part.name for part in every]
     first = [every[names.index(name)] for name in LONGEST]
@@ -299,6 +330,7 @@ def list_stages() -> list[list[Part]]:
                 rest=True,
                 seconds=5400,
                 slices=4,
+                systems=LOOKALIKES,
             )
         ],
         # on a GPU if this machine has one, with stand-ins if it has only torch; otherwise it reports that it has
@@ -314,12 +346,26 @@ def list_stages() -> list[list[Part]]:
         # two small emulated machines with soft-RoCE
         [
             Part(
-                "end to end rdma", [*pytest, "-v", "tests/rdma"], slow=True, rest=True, seconds=3600
+                "end to end rdma",
+                [*pytest, "-v", "tests/rdma"],
+                slow=True,
+                rest=True,
+                seconds=3600,
+                systems=("Debian 12 emulated",),
             )
         ],
         # runs alone, because two emulated machines need two CPUs (5150 s, while other parts did five times as much
         # work)
-        [Part("end to end vm", [*pytest, "-vx", "tests/vm"], slow=True, rest=True, seconds=7200)],
+        [
+            Part(
+                "end to end vm",
+                [*pytest, "-vx", "tests/vm"],
+                slow=True,
+                rest=True,
+                seconds=7200,
+                systems=EMULATED,
+            )
+        ],
     ]
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from devtools.parts import Part, choose_shard, list_part_words, list_stages, select_for_ci
+from devtools.systems import record_runs
 from fullmesh.catalogue import add_verb
 from fullmesh.settings import ROOT
 
@@ -98,6 +99,11 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     parser.add_argument(
         "--all", action="store_true", help="also run the parts that CI leaves out to save time"
+    )
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="write the parts that pass, with all their tests, to docs/development/systems.md",
     )
     parser.add_argument("--list", action="store_true", help="list the parts and exit")
     parser.add_argument(
@@ -231,6 +237,8 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         print("\n".join(part.name for stage in stages for part in stage))
         return 0
+    # a changed tree is marked
+    commit = (git("describe", "--always", "--dirty", "--exclude=*") or ["unknown"])[0]
     outcomes: list[Outcome] = []
     lab = True
     for wanted in stages:
@@ -243,6 +251,8 @@ def run(args: argparse.Namespace) -> int:
         if lab and any(one.part.name == "lab images" and one.code for one in outcomes):
             lab = False
             _say("the lab's images could not be built, so nothing that needs them can run")
+    if args.record:
+        record_runs([(one.part, one.seconds) for one in outcomes if not one.code], commit)
     return summary(outcomes)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import power
 import pytest
+from lab_nodes import name_lab
 from plays import CAPTURED
 
 from devtools.lab.paths import find
@@ -45,6 +46,12 @@ def run(argv):
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode, done.stdout
 """
+# OpenSSH 9.8 and newer refuse an address whose connections end without a login (sshd_config(5)), as the watchers' do.
+KNOCKS_ARE_FREE = """
+file=/etc/ssh/sshd_config.d/lab-watchers.conf
+echo 'PerSourcePenalties no' > $file
+if sshd -t 2> /dev/null; then systemctl reload ssh; else rm $file; fi
+"""
 RESULTS: list[tuple[str, str, float]] = []
 
 
@@ -57,6 +64,7 @@ class Node:
     address: str
     planned: str
     podman: Podman
+    family: str = ""
 
     def run(self, command: str, seconds: float = 60) -> str:
         """Run a shell command without ssh. Return its standard output."""
@@ -206,7 +214,7 @@ class Play:
 
 
 class Lab:
-    """Two nodes, one of each family, and methods that cut them off."""
+    """Two nodes, one of each family (FULLMESH_LAB_FAMILIES), and methods that cut them off."""
 
     def __init__(self, inventory: str, controller: str, nodes: list[Node]) -> None:
         self.inventory, self.controller, self.nodes = inventory, controller, nodes
@@ -346,7 +354,8 @@ class Cut:
             sys.stdout.write(f"{self.name}, {node.name}: away for {gone} s\n{node.log()}\n")
 
 
-OWNERS = "journalctl --no-pager -o short-precise -n 60 -u systemd-networkd -u NetworkManager"
+UNITS = "-u systemd-networkd -u NetworkManager -u networking"
+OWNERS = f"journalctl --no-pager -o short-precise -n 60 {UNITS}"
 
 
 def settle(node: Node, before: dict[str, Any]) -> None:
@@ -370,7 +379,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     The lab of one family is deleted before that of the other is made.
     """
     family = getattr(request, "param", "ipv4")
-    command, name = ["./fullmesh", "lab"], LABS[family]
+    command, name = ["./fullmesh", "lab"], name_lab(LABS[family])
     subprocess.run([*command, "down", "--name", name], cwd=ROOT, check=False, timeout=120)
     options = ["--dhcp", *(["--ipv6"] if family == "ipv6" else [])]
     subprocess.run([*command, "up", "--name", name, *options], cwd=ROOT, check=True, timeout=900)
@@ -392,9 +401,12 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
             one["management_address"],
             one["cluster_address"],
             podman,
+            one["family"],
         )
         for one in known["nodes"]
     ]
+    for node in nodes:
+        node.run(KNOCKS_ARE_FREE)
     yield Lab(known["inventory"].rsplit("/", 1)[0], known["controller"], nodes)
     subprocess.run([*command, "down", "--name", name], cwd=ROOT, check=False, timeout=120)
 

@@ -20,10 +20,9 @@ from .test_firewall_cuts import WITHOUT_SSH, start_firewalld
 
 FIRST, _, LAST = os.environ.get("FULLMESH_SCHEDULES", "1-62").partition("-")
 NAMES = {"network": "static_ip", "firewall": "peer_firewall"}
-OWNERS = {
-    "network": {"el": "NetworkManager", "ubuntu": "systemd-networkd"},
-    "firewall": {"el": "firewalld", "ubuntu": "firewalld"},
-}
+# Debian's ifupdown is no daemon: its DHCP client runs in this unit after a boot.
+NETWORK_OWNERS = {"el": "NetworkManager", "ubuntu": "systemd-networkd"}
+DEBIAN_OWNER = "networking"
 EDIT = "/etc/fullmesh-drawn-edit"
 # Seconds besides the timer and known delays, as the README promises. On a machine with more work
 # than CPUs nothing is promised, and the table shows the delay.
@@ -119,7 +118,9 @@ class Drawn:
     def happen(self, node: Node, event: Event) -> None:
         """Run one event."""
         unit = f"fullmesh-rollback-{self.name.replace('_', '-')}.service"
-        owner = OWNERS[self.schedule.change][node.name.rstrip("0123456789")]
+        owner = "firewalld"
+        if self.schedule.change == "network":
+            owner = NETWORK_OWNERS.get(node.family, DEBIAN_OWNER)
         if event.kind == "cable out":
             port = self.ports[node.name]
             self.lab.host("ip", "link", "set", port, "down")

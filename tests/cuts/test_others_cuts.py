@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from .conftest import Cut, Lab, Node
-from .test_cuts import says
+from .test_cuts import came_back, says
 
 MakeCut = Callable[[str], Cut]
 # eth9 is another interface of the node, which no run changes. No route of it leads to the source of
@@ -79,38 +79,49 @@ def test_rules_tables_and_nexthops_are_restored(routed: Lab, cut: MakeCut, spoil
 
     with cut(f"others' rules, tables and nexthops, wrong {spoilt}"):
         words = routed.start(wrong).end()
-    says(words, "[IP-113] el1", "[IP-113] ubuntu1")
+    came_back(words, routed)
     assert {node.name: list_foreign_entries(node) for node in routed.nodes} == before
 
 
 # Foreign settings in a profile or file: the setting, the command that writes it, its undo.
 LEAVES = {
-    "el1": (
+    "el": (
         "f=$(nmcli -g UUID,DEVICE connection show --active | sed -n 's/:eth1$//p');"
         " nmcli connection modify $f connection.zone work",
         "f=$(nmcli -g UUID,DEVICE connection show --active | sed -n 's/:eth1$//p');"
         " nmcli connection modify $f connection.zone ''",
         "connection.zone=work",
     ),
-    "ubuntu1": (
+    "ubuntu": (
         "printf 'network: {version: 2, ethernets: {eth1: {dhcp4: true}}}\\n' > /etc/netplan/00-site.yaml"
         " && chmod 600 /etc/netplan/00-site.yaml",
         "rm /etc/netplan/00-site.yaml",
         "/etc/netplan/00-site.yaml configures eth1 in a form that Fullmesh cannot edit line by line",
     ),
+    "debian": (
+        "printf 'iface eth1 inet static\\n    address 192.0.2.9/24\\n    post-up tc qdisc add dev eth1 root fq\\n'"
+        " > /etc/network/interfaces.d/site",
+        "rm /etc/network/interfaces.d/site",
+        "tc qdisc add dev eth1 root fq",
+    ),
 }
+
+
+def get_leaves(node: Node) -> tuple[str, str, str]:
+    """Return the entry of the node's system."""
+    return LEAVES[node.family.rstrip("0123456789")]
 
 
 @pytest.mark.rest
 def test_a_profile_with_other_settings_is_refused(lab: Lab, cut: MakeCut) -> None:
-    """A zone in EL's profile, a one-line netplan file on Ubuntu: both are named, and nothing is armed."""
+    """A zone in EL's profile, a one-line netplan file, a command in Debian's stanza: named, and nothing is armed."""
     for node in lab.nodes:
-        node.run(LEAVES[node.name][0])
+        node.run(get_leaves(node)[0])
     try:
         with cut("settings that our profile would lose"):
             words = lab.start(lab.link).end()
             assert all(node.log() == "" for node in lab.nodes)
-        says(words, "[IP-118]", *(said for _make, _gone, said in LEAVES.values()))
+        says(words, "[IP-118]", *(get_leaves(node)[2] for node in lab.nodes))
     finally:
         for node in lab.nodes:
-            node.run(LEAVES[node.name][1])
+            node.run(get_leaves(node)[1])

@@ -22,15 +22,17 @@ from itertools import product
 
 import power
 import pytest
+from lab_nodes import LAB_FAMILIES, name_lab
 from plays import Done, read_output, run
 
+from devtools.lab import plan
 from devtools.lab.paths import find
 from devtools.lab.podman import Podman
 from fullmesh.settings import ROOT
 
-LAB = "e2e-interrupted"
+LAB = name_lab("e2e-interrupted")
 INVENTORY = find().lab(LAB) / "inventory"
-NODES = ("el1", "ubuntu1")
+NODES = tuple(node.name for node in plan.nodes(LAB, 1, LAB_FAMILIES, 2, ipv6=False))
 # so that most cases wait less for a revert; a slow machine may have reverted before the next run asks
 SHORT = ("-e", "static_ip_rollback_seconds=25", "-e", "peer_firewall_rollback_seconds=25")
 
@@ -118,7 +120,7 @@ class Session:
         os.killpg(self.process.pid, signal.SIGKILL)
 
     def restart_node(self) -> None:
-        power.reboot(Podman(find()), f"fm-{LAB}-el1")
+        power.reboot(Podman(find()), f"fm-{LAB}-{NODES[0]}")
 
 
 KINDS: dict[str, Callable[[Session], None]] = {

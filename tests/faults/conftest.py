@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from lab_nodes import name_lab
 
 from fullmesh.settings import ROOT
 
 from . import table
 from .bench import DATA_RANGE, KERNEL_RANGE, Bench, bench, fullmesh
 
-TUNED_LAB, BARE_LAB, NODES = "faults", "faults-bare", 4
+TUNED_LAB, BARE_LAB, NODES = name_lab("faults"), name_lab("faults-bare"), 4
 # A fake of PyTorch. A diagnosis only reads its version (importlib.metadata), and a real one takes
 # minutes.
 FAKE_TORCH = """

@@ -5,11 +5,13 @@ Commands go into a node through its namespaces, not through ssh: a fault may tak
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from devtools.lab import lifecycle, paths
+from devtools.lab import lifecycle, paths, plan
+from devtools.lab.cli import FAMILIES_VARIABLE
 from devtools.lab.podman import WITHOUT_HOST_CAPABILITIES
 from devtools.lab.state import Store
 from fullmesh.settings import ROOT
@@ -17,6 +19,14 @@ from fullmesh.settings import ROOT
 STEP_SECONDS = 90  # a port may stay in TIME_WAIT for 60 of them
 SITE_SECONDS = 600
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C"}
+
+# On which systems a test runs: the lab's default, or the families that the variable names.
+LAB_FAMILIES = plan.check_families(os.environ.get(FAMILIES_VARIABLE) or ",".join(plan.FAMILIES))
+
+
+def name_lab(name: str) -> str:
+    """Return the name of a test's lab. On other systems it has one of its own, so that both can run at once."""
+    return name if LAB_FAMILIES == plan.FAMILIES else "-".join([name, *LAB_FAMILIES])
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class OwnerState(KernelState, total=False):
         networkd: whether systemd-networkd runs (netplan).
         systemd: its version (networkd).
         ifstate: the interfaces that ifupdown considers up.
-        dhclient: pid files.
+        dhcp_clients: pid files of the running ones, by interface.
         ipv6: autoconf and accept_ra of the kernel.
     """
 
@@ -110,5 +110,5 @@ class OwnerState(KernelState, total=False):
     networkd: bool
     systemd: int
     ifstate: list[str]
-    dhclient: dict[str, str]
+    dhcp_clients: dict[str, list[str]]
     ipv6: dict[str, dict[str, str]]

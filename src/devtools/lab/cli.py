@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable
 
 from devtools.lab import gpus as lab_gpus
@@ -20,6 +21,8 @@ from fullmesh.catalogue import add_verb
 
 # Exit codes of the whole project: 0 success, 1 something failed, 2 usage or environment.
 FAILED, USAGE = 1, 2
+# The default of `up --families`, so that tests run on other systems.
+FAMILIES_VARIABLE = "FULLMESH_LAB_FAMILIES"
 Command = Callable[[argparse.Namespace], int]
 
 
@@ -41,10 +44,11 @@ def guarded(command: Command) -> Command:
 
 def up(args: argparse.Namespace) -> int:
     """Bring a lab up."""
+    families = os.environ.get(FAMILIES_VARIABLE) if args.families is None else args.families
     wish = lifecycle.Wish(
         name=plan.check_name(args.name),
         count=None if args.nodes is None else plan.check_count(args.nodes),
-        families=None if args.families is None else plan.check_families(args.families),
+        families=None if families is None else plan.check_families(families),
         ipv6=True if args.ipv6 else None,
         outsider=args.outsider,
         dhcp=True if args.dhcp else None,

@@ -30,6 +30,10 @@ if [ ! -e "$ready" ]; then
       # comes in between, networkd 252 never sets the second one's address (1 of 275 tries on a busy machine).
       netplan generate
       networkctl reload
+    elif [ "$2" != el ]; then
+      if [ "$5" = 6 ]; then kind=inet6; else kind=inet; fi
+      printf '%s\nauto eth1\niface eth1 %s dhcp\n' "$mark" "$kind" > /etc/network/interfaces.d/50-cloud-init
+      ifup eth1 > /dev/null 2>&1
     else
       profile=/etc/NetworkManager/system-connections/cloud-init-eth1.nmconnection
       install -d -m 755 "${profile%/*}"

@@ -152,16 +152,29 @@ def test_an_unused_lease_of_networkd_is_renewed(
     )
 
 
-def test_ifupdown_stops_a_dhcp_client_of_the_old_file() -> None:
-    before = snapshot("ifupdown", [link(interface="eth1")], **{"cat /run/dhclient.*": (0, "7\n")})
+@pytest.mark.parametrize(
+    ("file", "stop"),
+    [
+        ("/run/dhclient.eth1.pid", "dhclient -x -pf /run/dhclient.eth1.pid eth1"),
+        ("/run/dhcpcd/eth1.pid", "dhcpcd -x eth1"),
+        ("/run/dhcpcd/eth1-4.pid", "dhcpcd -x -4 eth1"),
+        ("/run/dhcpcd/eth1-6.pid", "dhcpcd -x -6 eth1"),
+    ],
+)
+def test_ifupdown_stops_a_dhcp_client_of_the_old_file(file: str, stop: str) -> None:
+    says = {f"cat {file}": (0, "7\n"), "cat /proc/7/comm": (0, "client\n")}
+    before = snapshot("ifupdown", [link(interface="eth1")], **says)
     lines = flat(ifupdown.build_activation_commands([link()], before))
-    assert lines == [
-        "dhclient -x -pf /run/dhclient.eth1.pid eth1",
-        "ip addr flush dev eth1 scope global",
-        "ifup --force eth1",
-    ]
+    assert lines == [stop, "ip addr flush dev eth1 scope global", "ifup --force eth1"]
     back = flat(ifupdown.build_reactivation_commands(["eth1"], before))
     assert "systemd-run --scope --quiet ifup --force eth1" in back
+
+
+def test_ifupdown_ignores_the_pid_file_of_a_killed_dhcp_client() -> None:
+    says = {"cat /run/dhcpcd/eth1.pid": (0, "7\n")}
+    before = snapshot("ifupdown", [link(interface="eth1")], **says)
+    lines = flat(ifupdown.build_activation_commands([link()], before))
+    assert lines == ["ip addr flush dev eth1 scope global", "ifup --force eth1"]
 
 
 def test_ifupdown_restores_router_advertisements_before_the_old_stanza() -> None:

@@ -67,6 +67,13 @@ COVERED_COMMAND = re.compile(
 # source-directory takes no other names (run-parts's rule)
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
 DEPTH = 5
+# dhclient(8) as ifup calls it; dhcpcd(8): one that is limited to a family has it in its file's name
+DHCP_PID_FILES = (
+    "/run/dhclient.{}.pid",
+    "/run/dhcpcd/{}.pid",
+    "/run/dhcpcd/{}-4.pid",
+    "/run/dhcpcd/{}-6.pid",
+)
 CONF = "/proc/sys/net/ipv6/conf/%s/%s"
 
 
@@ -338,10 +345,31 @@ def read_snapshot(run: SplitRunner, names: list[str]) -> OwnerState:
     # one "eth1=eth1" per line (ifquery fails if an interface is not up)
     lines = split_lines(run(["ifquery", "--state"])[1])
     state["ifstate"] = sorted({line.partition("=")[0] for line in lines} & set(names))
-    pids = {name: f"/run/dhclient.{name}.pid" for name in names}
-    state["dhclient"] = {name: pid for name, pid in pids.items() if run(["cat", pid])[0] == 0}
+    state["dhcp_clients"] = {name: list_running_clients(run, name) for name in names}
     state["ipv6"] = {name: read_autoconf_values(run, name) for name in names}
     return state
+
+
+def list_running_clients(run: SplitRunner, name: str) -> list[str]:
+    """Return the pid files of an interface's running DHCP clients.
+
+    ifup starts dhclient, or dhcpcd if that is not installed (Debian 13). A killed client leaves its file.
+    """
+    found = []
+    for pattern in DHCP_PID_FILES:
+        path = pattern.format(name)
+        rc, number, _ = run(["cat", path])
+        if rc == 0 and run(["cat", f"/proc/{number.strip(SPACE)}/comm"])[0] == 0:
+            found.append(path)
+    return found
+
+
+def build_stop_command(path: str, name: str) -> list[str]:
+    """Return the command that stops a DHCP client. It does not release the lease, which the rollback may need."""
+    if "dhclient" in path:
+        return ["dhclient", "-x", "-pf", path, name]
+    families = [one for one in ("-4", "-6") if path.endswith(f"{one}.pid")]
+    return ["dhcpcd", "-x", *families, name]
 
 
 def read_autoconf_values(run: SplitRunner, name: str) -> dict[str, str]:
@@ -360,9 +388,8 @@ def build_activation_commands(
     steps = kernel_state.build_remake_commands(links, before)
     chosen = [link for link in common.sort_links(links) if is_stanza_named(link, names)]
     for name in common.list_affected_interfaces(chosen):
-        if name in before.get("dhclient", {}):
-            # -x: stop without giving the lease back, the rollback may need it
-            steps.append(["dhclient", "-x", "-pf", before["dhclient"][name], name])
+        for path in before.get("dhcp_clients", {}).get(name, []):
+            steps.append(build_stop_command(path, name))
     steps += kernel_state.build_flush_commands(common.list_affected_interfaces(chosen), before)
     # IPv4 routes disappear with the last address. An IPv6 route that the new stanza drops would stay until the next
     # boot.
