@@ -361,6 +361,10 @@ def test_values_with_the_same_effect_are_no_finding() -> None:
 @pytest.mark.parametrize(
     ("step", "more", "severity"),
     [
+        (("use", "/etc/passwd", "/etc/passwd", "mode 0600"), {}, "warning"),
+        (("use", "/opt/fullmesh/hook/sitecustomize.py", "/opt/fullmesh/hook"), {}, "warning"),
+        (("launch", "/opt/fullmesh/hook/sitecustomize.py", "no such file"), {}, "warning"),
+        (("launch", "/opt/fullmesh/bin/fullmesh-torchrun", "[LA-106] x"), {}, "error"),
         (("use", "/etc/hosts", "/etc/hosts"), {}, "error"),
         # nothing says that jobs do not run as root
         (("use", "/etc/hosts", "/etc/hosts"), {"known": False}, "warning"),

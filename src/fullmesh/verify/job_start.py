@@ -14,6 +14,8 @@ OF_THE_PLAN = (
     *("MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "NPROC_PER_NODE"),
     *("FULLMESH_ADDRESS", "FULLMESH_RENDEZVOUS", *INTERFACES),
 )
+# A job runs without it; `fullmesh-hang` then has no Python stacks.
+HOOKS = ("/opt/fullmesh/hook", "/opt/fullmesh/hook/sitecustomize.py")
 SHOWN = 3  # values in one finding
 
 

@@ -21,8 +21,16 @@ from collections.abc import Iterator
 from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
-from fullmesh.verify.job_start import describe_account, is_for_all_jobs, list_failed_steps
+from fullmesh.verify.job_start import (
+    HOOKS,
+    describe_account,
+    is_for_all_jobs,
+    list_failed_steps,
+)
 from fullmesh.verify.model import ClusterObservations
+
+# Files of names, without which a job starts that uses addresses, and the hook of fullmesh-hang (both seen).
+SPARED = ("/etc/passwd", "/etc/resolv.conf", "/etc/nsswitch.conf", *HOOKS)
 
 
 def rule_usable_files(seen: ClusterObservations) -> Iterator[Finding]:
@@ -40,7 +48,9 @@ def rule_usable_files(seen: ClusterObservations) -> Iterator[Finding]:
                 seen=f"{path}: {first['source']}",
                 expected="readable for every account",
                 fix=f"on {name}: chmod o+{'rx' if runs else 'r'} {shlex.quote(path)}",
-                severity=ERROR if is_for_all_jobs(seen, name, start) else WARNING,
+                severity=ERROR
+                if is_for_all_jobs(seen, name, start) and path not in SPARED
+                else WARNING,
             )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
-from fullmesh.verify.job_start import SHOWN, is_for_all_jobs, list_failed_steps
+from fullmesh.verify.job_start import HOOKS, SHOWN, is_for_all_jobs, list_failed_steps
 from fullmesh.verify.model import ClusterObservations
 
 
@@ -33,7 +33,10 @@ def rule_launcher(seen: ClusterObservations) -> Iterator[Finding]:
             expected="a launcher that starts",
             check=f"on {name}: su -l {shlex.quote(start['account'])} -c 'fullmesh-torchrun --check'",
             fix=f"on {name}: correct the variables of the login, or {seen.apply('launch')}",
-            severity=ERROR if is_for_all_jobs(seen, name, start) else WARNING,
+            severity=ERROR
+            if is_for_all_jobs(seen, name, start)
+            and any(one["subject"] not in HOOKS for one in steps)
+            else WARNING,
         )
 
 
