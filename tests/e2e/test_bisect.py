@@ -1,7 +1,9 @@
-"""One of four nodes makes collectives slow, or wrong: ``verify --bisect`` names it in three runs of real Gloo jobs.
+"""Make collectives slow or wrong on one of four nodes.
 
-Slow is a queue with a rate on the node's own card. Wrong is a stand-in: a torch that adds one to what it hands to
-all_reduce, in the place of the memory or the card that would do so.
+``verify --bisect`` names it in three runs of Gloo jobs.
+
+The slow node has a rate limit on its own interface. The wrong node is a stand-in for broken memory
+or a broken NIC: its torch adds one to the input of all_reduce.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from devtools.lab.paths import find
 from .conftest import latest, site
 
 LAB = "e2e-bisect"
-MOST = 3  # log2 of four nodes, and one
+MOST = 3  # log2 of four nodes, plus one
 RATE = "root tbf rate 100mbit burst 64kbit limit 8mb"
 TORCH = "/opt/fullmesh/venv/lib/python3.*/site-packages/torch/distributed/distributed_c10d.py"
 STAND_IN = """
@@ -42,7 +44,7 @@ MEND = f'file=$(echo {TORCH}); mv "$file.whole" "$file"'
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[tuple[dict[str, Node], str]]:
-    """Four nodes as ``site.yml`` leaves them."""
+    """Make four nodes that ``site.yml`` configured."""
     run("./fullmesh", "lab", "down", "--name", LAB)
     assert run("./fullmesh", "lab", "up", "--name", LAB, "--nodes", "4").code == 0
     inventory = str(Path(lifecycle.inventory_path(find(), LAB)).parent)
@@ -52,14 +54,14 @@ def lab() -> Iterator[tuple[dict[str, Node], str]]:
 
 
 def bisected(inventory: str, *more: str) -> tuple[Done, dict[str, Any]]:
-    """The user's command; 16 MiB, since four nodes share two processors."""
+    """Run the user's command with 16 MiB, because four nodes share two CPUs."""
     words = ["--", "-e", json.dumps({"verify_cluster_bandwidth_mib": 16}), *more]
     done = run("./fullmesh", "verify", "-i", inventory, "--progress", "plain", "--bisect", *words)
     return done, latest()
 
 
 def errors(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """Code and node of what failed."""
+    """Return the code and node of each error."""
     return [(f["code"], f["node"]) for f in result["findings"] if f["severity"] == "error"]
 
 
@@ -83,7 +85,7 @@ def test_the_slow_node_is_named(lab: tuple[dict[str, Node], str]) -> None:
     assert (done.code, errors(result)) == (1, [("VC-880", slow)])
     assert len(result["bisect"]) <= MOST
     assert done.says(f"bisect, run {MOST} of at most {MOST}: ")
-    # with --check it measures the same, and demands nothing
+    # --check runs the same measurement without an error code
     assert (checked.code, errors(forgiven)) == (0, [])
     assert ("VC-880", slow) in [(f["code"], f["node"]) for f in forgiven["findings"]]
 

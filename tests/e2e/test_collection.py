@@ -1,7 +1,7 @@
-"""``fullmesh.cluster.site`` to its end on two bare lab nodes, from an installed collection and nothing of the checkout.
+"""Run ``fullmesh.cluster.site`` on two bare lab nodes from an installed collection, without the checkout.
 
-As its page says: an empty folder with an inventory and the collection's own ansible.cfg; the site, a second run that
-changes nothing, a diagnosis, and undo.
+As on its page: an empty folder with an inventory and the collection's own ansible.cfg. The site, a
+second run that changes nothing, a diagnosis, and undo.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ RECAP = re.compile(r"^(\S+) +: ok=\d+ +changed=(\d+) +unreachable=0 +failed=0 ",
 
 
 class Place:
-    """A folder as somebody has it who knows no checkout."""
+    """The folder of a user without a checkout."""
 
     def __init__(self, folder: Path, inventory: Path) -> None:
         self.work, self.installed = folder / "work", folder / "installed"
         self.work.mkdir()
         (folder / "home").mkdir()
-        # key and host keys are named in the lab's inventory by whole paths; its settings are links into the checkout
+        # the lab's inventory has absolute paths of keys, and its settings are links into the
+        # checkout
         shutil.copytree(inventory, self.work / "inventory")
         env = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "PYTHONPATH"))}
         paths = {"HOME": str(folder / "home"), "ANSIBLE_COLLECTIONS_PATH": str(self.installed)}
@@ -41,11 +42,11 @@ class Place:
         (archive,) = folder.glob("fullmesh-cluster-*.tar.gz")
         install = ["ansible-galaxy", "collection", "install", "--offline", str(archive), "-p"]
         self.call(*install, str(self.installed))
-        ours = self.installed / "ansible_collections/fullmesh/cluster"
-        shutil.copy(ours / "ansible.cfg", self.work)
+        collection = self.installed / "ansible_collections/fullmesh/cluster"
+        shutil.copy(collection / "ansible.cfg", self.work)
 
     def call(self, *command: str) -> str:
-        """A command there; what it printed."""
+        """Run a command there. Return its output."""
         done = subprocess.run(
             command,
             cwd=self.work,
@@ -61,12 +62,12 @@ class Place:
         return done.stdout
 
     def play(self, name: str) -> dict[str, int]:
-        """A playbook of the collection; how much it changed on each node."""
+        """Run a playbook of the collection. Return the number of changes on each node."""
         said = self.call("ansible-playbook", f"fullmesh.cluster.{name}", "-i", "inventory")
         return {host: int(changed) for host, changed in RECAP.findall(said) if host != "localhost"}
 
     def verdict(self) -> str:
-        """Of the newest result below this folder."""
+        """Return the result of the newest result.json below this folder."""
         newest = max(self.work.glob("runs/*/result.json"), key=lambda path: path.stat().st_mtime)
         result: dict[str, Any] = json.loads(newest.read_text())
         return str(result["verdict"])
@@ -84,7 +85,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def test_the_site_runs_to_its_end_and_is_undone(place: Place) -> None:
+def test_the_site_succeeds_and_is_undone(place: Place) -> None:
     first = place.play("site")
     assert len(first) == 2
     assert all(first.values())
@@ -94,7 +95,7 @@ def test_the_site_runs_to_its_end_and_is_undone(place: Place) -> None:
     place.play("diagnose")
     assert place.verdict() == "ok"
     assert all(place.play("undo").values())
-    # results and downloads lie where Ansible was started
+    # results and downloads are in the folder where Ansible was started
     assert {path.name for path in place.work.iterdir()} >= {"runs", "inventory", "ansible.cfg"}
     installed = place.installed / "ansible_collections/fullmesh/cluster"
     assert not (installed / "runs").exists()

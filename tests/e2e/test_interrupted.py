@@ -1,7 +1,7 @@
-"""A run that is interrupted in a phase, and the next run, which needs no hint.
+"""Interrupt a run in each phase, then run the same command again, which needs no hint.
 
-Each case takes back one role, interrupts a run while that role works, and runs the same command again: it has to end
-with a verified cluster. The lab and the environment with torch are made once.
+Each case undoes one role, interrupts a run while that role works, and runs the same command again.
+It must end with a verified cluster. The lab and the environment with torch are made once.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from fullmesh.settings import ROOT
 LAB = name_lab("e2e-interrupted")
 INVENTORY = find().lab(LAB) / "inventory"
 NODES = tuple(node.name for node in plan.nodes(LAB, 1, LAB_FAMILIES, 2, ipv6=False))
-# so that most cases wait less for a revert; a slow machine may have reverted before the next run asks
+# short deadlines shorten the wait for a revert; on a slow machine, the node may revert before the
+# next run
 SHORT = ("-e", "static_ip_rollback_seconds=25", "-e", "peer_firewall_rollback_seconds=25")
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Where a run is interrupted.
+    """The place of an interruption.
 
     Attributes:
-        role: taken back before the run, so that it has work; "" for none.
+        role: undone before the run, so that it has work, "" for none.
         task: a pattern of the task during which the run is interrupted.
         full: node -> the folder whose file system is full during the run.
     """
@@ -72,7 +73,7 @@ PHASES = {
 
 
 class Session:
-    """``./fullmesh apply`` in a terminal of its own, as a person has it."""
+    """``./fullmesh apply`` in its own terminal, as a user runs it."""
 
     def __init__(self, *more: str) -> None:
         self.begun = time.time()
@@ -85,7 +86,7 @@ class Session:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 (one thread so far)
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 (only one thread so far)
         )
         os.close(slave)
         threading.Thread(target=self.read, daemon=True).start()
@@ -96,7 +97,7 @@ class Session:
                 self.said += new
 
     def log(self) -> str:
-        """Ansible's output so far."""
+        """Return Ansible's output so far."""
         logs = [
             path for path in ROOT.glob("runs/*/ansible.log") if path.stat().st_mtime > self.begun
         ]
@@ -141,7 +142,7 @@ def on_node(node: str, script: str) -> str:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """A lab that is configured once."""
+    """Make a lab that is configured once."""
     run("./fullmesh", "lab", "down", "--name", LAB)
     assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
     assert run(*command()).code == 0
@@ -150,13 +151,13 @@ def cluster() -> Iterator[None]:
 
 
 def undo_role(role: str) -> None:
-    """Take one role back, so that the next run has something to do in its phase."""
+    """Undo one role, so that the next run has work in its phase."""
     done = run("ansible-playbook", "playbooks/undo.yml", "-i", str(INVENTORY), "--tags", role)
     assert done.code == 0
 
 
 def run_again(*more: str) -> Done:
-    """The same command, without any hint; whatever it waited for, the cluster is verified."""
+    """Run the same command again without options. The cluster must be verified, whatever the run waited for."""
     done = run(*command(*more))
     assert done.code == 0, done.output[-4000:]
     return done
@@ -173,7 +174,7 @@ def processes_of_runs() -> str:
 
 
 def is_chosen(kind: str, phase: str) -> bool:
-    """Say whether the default run has a case: one that leaves a pending change."""
+    """Return whether the default run has a case: one that leaves a pending change."""
     return (kind, phase) == ("closed terminal", "firewall")
 
 
@@ -191,7 +192,7 @@ def test_the_next_run_after_an_interruption_is_green(cluster: None, kind: str, p
     more = () if is_chosen(kind, phase) else SHORT
     session = Session("-e", "fullmesh_converge=always", *more)
     session.wait_for_task(PHASES[phase].task)
-    if not is_chosen(kind, phase):  # there the pending change would be confirmed by then
+    if not is_chosen(kind, phase):  # there the pending change would already be confirmed
         time.sleep(0.5)
     KINDS[kind](session)
     session.process.wait(300)
@@ -204,7 +205,7 @@ def test_the_next_run_after_an_interruption_is_green(cluster: None, kind: str, p
 
 @contextlib.contextmanager
 def full_file_system(folders: dict[str, str]) -> Iterator[None]:
-    """A small file system without room at each folder, with what the folder had."""
+    """Mount a small full file system at each folder, with the folder's content."""
     for node, folder in folders.items():
         on_node(
             node,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from plays import run, told
+from plays import read_output, run
 
 from devtools.lab.paths import find
 from devtools.lab.podman import Podman
@@ -388,7 +388,7 @@ def lab() -> Iterator[RailLab]:
     """A lab whose nodes have four rails, which Fullmesh has configured."""
     run("./fullmesh", "lab", "down", "--name", LAB)
     assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
-    said = json.loads(told("./fullmesh", "lab", "status", "--json", "--name", LAB))
+    said = json.loads(read_output("./fullmesh", "lab", "status", "--json", "--name", LAB))
     podman = Podman(find())
     pids = {
         one["name"]: podman.must("inspect", "--format", "{{.State.Pid}}", one["container"]).strip()

@@ -1,4 +1,4 @@
-"""The lab end to end, in the order in which a newcomer meets it. The tests build on each other: run the whole file."""
+"""Use the lab from start to end, in the order of a new user. The tests build on each other: run the whole file."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from .conftest import etc, latest, on, site
 
 SCHEMA = ROOT / "src/fullmesh/schema/result-1.json"
 BARE: dict[str, list[str]] = {}
-# In every rank of a job: one thing that atexit holds, and one that aborts whoever is still there when Python clears its
-# modules away, which is when a thread of Gloo's may abort a rank (LG-320).
+# In every rank of a job: a function of atexit, and an object that aborts the process if it still
+# exists when Python clears its modules, because a thread of Gloo may then abort a rank (LG-320).
 LATE = """
 import atexit, os
 class Late:
@@ -38,8 +38,8 @@ if "LOCAL_RANK" in os.environ:
 """
 
 
-def rungs() -> dict[str, str]:
-    return {rung["id"]: rung["status"] for rung in latest()["rungs"]}
+def get_check_states() -> dict[str, str]:
+    return {check["id"]: check["status"] for check in latest()["rungs"]}
 
 
 def test_check_mode_on_unconfigured_nodes_changes_nothing(lab: list[str]) -> None:
@@ -71,11 +71,11 @@ def test_demo_verifies_both_families(lab: list[str]) -> None:
     jsonschema.validate(result, json.loads(SCHEMA.read_text()))
     assert result["verdict"] == "ok"
     assert set(result["plan"]["nodes"]) == set(lab)
-    assert {rung: status for rung, status in rungs().items() if status != "passed"} == {
-        "L7": "skipped"
-    }
+    assert {
+        check: status for check, status in get_check_states().items() if status != "passed"
+    } == {"L7": "skipped"}
     assert "no GPU on any node" in next(r["reason"] for r in result["rungs"] if r["id"] == "L7")
-    assert set(rungs()) == {f"L{number}" for number in range(9)}
+    assert set(get_check_states()) == {f"L{number}" for number in range(9)}
     families = {on(node, ". /etc/os-release; echo $ID") for node in lab}
     assert families == {"centos", "ubuntu"}
 
@@ -106,13 +106,13 @@ def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
         text = base64.b64encode((ROOT / f"examples/{name}.py").read_bytes()).decode()
         line = f"echo {text} | base64 -d > /tmp/{name}.py && {wrapper} /tmp/{name}.py {more} 2>&1"
         with ThreadPoolExecutor() as pool:
-            told = "\n".join(pool.map(partial(on, command=line, seconds=300), lab))
-        assert re.search(said, told)
-        assert told.count("atexit was heard") == len(lab)
+            output = "\n".join(pool.map(partial(on, command=line, seconds=300), lab))
+        assert re.search(said, output)
+        assert output.count("atexit was heard") == len(lab)
     whole = "import torch; print(len(torch.load('/tmp/whole.pt')))"
     look = f'test ! -e /tmp/whole.pt || /opt/fullmesh/venv/bin/python -c "{whole}"'
     found = [on(node, look) for node in lab]
-    assert sorted(found) == ["", "8"]  # rank 0's node alone writes
+    assert sorted(found) == ["", "8"]  # only the node of rank 0 writes
     for node in lab:
         on(node, "rm -fr /tmp/ddp.py /tmp/fsdp.py /tmp/all_reduce_perf.py /tmp/whole.pt /tmp/late")
 
@@ -123,11 +123,11 @@ def test_a_second_demo_changes_nothing(lab: list[str]) -> None:
     assert done.changed() == dict.fromkeys(lab, 0)
     for role in ("static_ip", "peer_firewall", "kernel_tuning", "torch_runtime", "launchers"):
         assert f"TASK [{role} :" not in done.whole()
-    # by one question to both, and not by a task for each
+    # one query for both nodes instead of one task for each
     assert "TASK [preflight : query_each |" not in done.whole()
     for node in lab:
         assert "node_facts-" in on(node, "ls /run/fullmesh/ask")
-    # the story that a newcomer reads, signs of life left out
+    # a readable output, without progress lines
     assert len(done.output.splitlines()) <= 40 + done.output.count("  …  ")
 
 
@@ -150,12 +150,12 @@ def test_forced_full_path_changes_nothing(lab: list[str]) -> None:
 
 
 def policy_rule(verb: str, ports: str) -> str:
-    """Opens or shuts ports in the policy that lets the peers in, until the next reload."""
+    """Return a rule for ports in the peers' policy that holds until the next reload."""
     rule = f"rule family=ipv4 source ipset=fullmesh-peers4 port port={ports} protocol=tcp accept"
     return f"firewall-cmd --policy=fullmesh-job --{verb}-rich-rule='{rule}'"
 
 
-def test_drift_is_named_and_mended(lab: list[str]) -> None:
+def test_drift_is_named_and_repaired(lab: list[str]) -> None:
     el, ubuntu = lab
     on(el, "echo '# edited' >> /etc/sysctl.d/60-fullmesh.conf")
     on(el, "sysctl -w net.ipv4.tcp_fin_timeout=60")
@@ -165,7 +165,7 @@ def test_drift_is_named_and_mended(lab: list[str]) -> None:
     newer = "2.30.7-1+cuda12.9"
     upgrade = f"libnccl2={newer} libnccl-dev={newer}"
     on(ubuntu, f"apt-get install -qqy --allow-change-held-packages {upgrade} >/dev/null 2>&1", 300)
-    # verified twice below
+    # the verification runs twice below
     done = site("--skip-tags", "verify")
     assert done.code == 0
     for sentence in (
@@ -203,7 +203,7 @@ def test_closing_the_data_range_is_named_within_a_minute(lab: list[str]) -> None
 
 
 TORCH = "$(echo /opt/fullmesh/venv/lib/python3*/site-packages/torch)"
-# What keeps a rank from its start, how it is repaired, the code, and what the cause names.
+# The fault that keeps a rank from starting, its repair, the code, and a text of the cause.
 UNABLE = [
     pytest.param(
         "chmod 0700 /opt/fullmesh",
@@ -241,7 +241,7 @@ LEFT = "pgrep -f '[g]loo_ladder.py|[-]I -S -c'; ls /run/fullmesh-verify; true"
 
 
 def wait_until_nothing_is_left(lab: list[str]) -> None:
-    """No listener, no rank and no file of a verification; the nodes have 5 s for it, and a busy machine more."""
+    """Wait until no listener, rank or file of a verification is left: the nodes' limit of 5 s, and more if busy."""
     deadline = time.monotonic() + 30
     while any(on(node, f"({LEFT}) 2>/dev/null") for node in lab):
         assert time.monotonic() < deadline
@@ -262,7 +262,7 @@ def test_a_rank_that_cannot_start_stops_the_others(
     # the first second of a job may name the same fault before any rank starts (VC-313 to VC-321)
     found = next(one for one in (head, *head["follows"]) if one["code"] == code)
     assert words in found["cause"]
-    ranks = next(rung for rung in latest()["rungs"] if rung["id"] == "L3")["details"]["ranks"]
+    ranks = next(check for check in latest()["rungs"] if check["id"] == "L3")["details"]["ranks"]
     assert {row["node"]: row["state"] for row in ranks}[lab[0]] == "stopped"
     wait_until_nothing_is_left(lab)
 
@@ -284,7 +284,7 @@ def test_a_verification_ends_with_its_controller(lab: list[str], number: signal.
 
 @pytest.mark.rest
 def test_a_node_that_loses_its_connection_stops_its_ranks(lab: list[str]) -> None:
-    """What the cluster uses is another network: the other node stays reachable."""
+    """The cluster uses another network, so the other node stays reachable."""
     command = ["./fullmesh", "verify", "-i", "inventory/lab"]
     with subprocess.Popen(command, **CAPTURED, start_new_session=True) as process:
         while not on(lab[1], "pgrep -f '[g]loo_ladder.py' || true"):
@@ -357,7 +357,7 @@ def test_init_finds_the_cluster_network(lab: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("more", "code"),
-    # one that the plan refuses and one that the nodes' first look refuses; all others are unit tests as well
+    # one that the plan refuses and one that the survey refuses; unit tests cover all others
     [
         pytest.param(
             more, code, id=code, marks=[] if code in ("PL-101", "PR-104") else pytest.mark.rest
@@ -365,9 +365,7 @@ def test_init_finds_the_cluster_network(lab: list[str], tmp_path: Path) -> None:
         for more, code in BAD_INPUT
     ],
 )
-def test_bad_input_is_refused_before_any_node_is_touched(
-    lab: list[str], more: list[str], code: str
-) -> None:
+def test_bad_input_is_refused_before_any_change(lab: list[str], more: list[str], code: str) -> None:
     before = {node: on(node, "cat /var/lib/fullmesh/manifest.json") for node in lab}
     done = site(*more)
     assert done.code != 0
@@ -377,7 +375,7 @@ def test_bad_input_is_refused_before_any_node_is_touched(
 
 
 def inventory_with(tmp_path: Path, host: str, **variables: str) -> str:
-    """The lab's inventory with some variables of one host changed."""
+    """Write the lab's inventory with some variables of one host changed."""
     data = yaml.safe_load((ROOT / "inventory/lab/hosts.yml").read_text())
     data["all"]["children"]["torch_nodes"]["hosts"][host] |= variables
     path = tmp_path / "hosts.yml"
@@ -393,18 +391,18 @@ def test_settings_of_all_roles_are_refused_at_once(
         "static_ip_wait_seconds=9999",
         "selinux_mode=strict",
         "kernel_tuning_nofile=12",
-        "nvidia_driver_manage=true",  # and no branch named
+        "nvidia_driver_manage=true",  # without a branch
         "nvidia_driver_kind=precompiled",  # EL has no open modules of this kind
         "monitoring_tools_manage=true",
         "monitoring_tools_packages=htop",
-        "monitoring_tools_textfile_dir=text",  # no path, and node_exporter is not asked for
+        "monitoring_tools_textfile_dir=text",  # no path, and no node_exporter
         "torch_runtime_accelerator=rocm6.4",
     ]
     known = [word for one in wrong for word in ("-e", one)]
     done = site("-e", "fullmesh_converge=always", *known)
     assert done.code != 0
-    # once as the task, and once in each error, which shows where it comes from
-    told = done.output.rpartition("TASK [Refuse invalid settings before any change]")[2]
+    # once as the task, and once in each error, which shows its origin
+    refused = done.output.rpartition("TASK [Refuse invalid settings before any change]")[2]
     codes = (
         "IP-112",
         "SE-101",
@@ -416,7 +414,7 @@ def test_settings_of_all_roles_are_refused_at_once(
         "MT-104",
         "TR-101",
     )
-    assert [code for code in codes if f"[{code}]" not in told] == []
+    assert [code for code in codes if f"[{code}]" not in refused] == []
     assert "TASK [static_ip : plan" not in done.output
     assert not any(done.changed().values())
 
@@ -469,7 +467,7 @@ def test_a_python_without_wheels_is_refused_before_any_change(
         "cp /usr/lib/os-release /tmp/os-release"
         " && sed -i 's/^VERSION_ID=.*/VERSION_ID=\"22.04\"/' /usr/lib/os-release",
     )
-    # the lab names one Python for both of its families
+    # the lab uses the same Python for both of its families
     done = site("-e", "fullmesh_converge=always", "-e", "torch_runtime_python=")
     on(lab[1], "cat /tmp/os-release > /usr/lib/os-release; rm /tmp/os-release")
     assert done.code != 0
@@ -478,16 +476,16 @@ def test_a_python_without_wheels_is_refused_before_any_change(
 
 
 @pytest.mark.rest
-def test_limit_and_tags(lab: list[str]) -> None:
+def test_limit_and_tags_restrict_the_run(lab: list[str]) -> None:
     done = site("--limit", lab[0], "--tags", "tuning", "-e", "fullmesh_converge=always")
     assert done.code == 0
     assert done.changed() == {lab[0]: 0}
     assert "TASK [kernel_tuning :" in done.output
-    # every role's platform file is loaded, but no other role does anything
+    # every role's platform file is loaded, but no other role changes anything
     assert "TASK [peer_firewall : apply" not in done.output
 
 
-def test_infra(lab: list[str]) -> None:
+def test_the_infra_tests_pass(lab: list[str]) -> None:
     done = run(
         "pytest",
         "-q",
@@ -512,7 +510,7 @@ def test_the_test_setup_without_firewall_passes_with_a_warning(
     assert "[PF-201]" in summary.output
     again = site("-e", "peer_firewall_mode=off", "-e", "selinux_mode=permissive")
     assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
-    # the roles did not run, and the report is as loud as before
+    # the roles did not run, and the report has the same warning
     assert "TASK [peer_firewall : off" not in again.output
     assert "PF-201" in {note["code"] for note in latest()["notes"]}
     for node in lab:
@@ -536,7 +534,7 @@ def test_a_key_between_nodes_keeps_the_second_run_unchanged(lab: list[str]) -> N
     assert run("./fullmesh", "lab", "exec", el, "--", "sh", "-c", login).code == 0
 
 
-def test_undo_gives_the_nodes_back(lab: list[str]) -> None:
+def test_undo_restores_the_nodes(lab: list[str]) -> None:
     before = {node: etc(node) for node in lab}
     planned = run("./fullmesh", "undo", "--dry-run", "-i", "inventory/lab")
     assert planned.code == 0
@@ -545,7 +543,7 @@ def test_undo_gives_the_nodes_back(lab: list[str]) -> None:
     done = run("./fullmesh", "undo", "--yes", "-i", "inventory/lab")
     assert done.code == 0
     for node in lab:
-        # the lines that only one of the two has
+        # lines that only one of the two states has
         assert sorted(set(etc(node)) ^ set(BARE[node])) == []
         assert (
             on(node, "ls -d /etc/fullmesh /opt/fullmesh /var/lib/fullmesh 2>/dev/null | wc -l")
@@ -556,7 +554,7 @@ def test_undo_gives_the_nodes_back(lab: list[str]) -> None:
 
 
 @pytest.mark.rest
-def test_four_nodes(lab: list[str]) -> None:
+def test_four_nodes_become_a_cluster(lab: list[str]) -> None:
     done = run("./fullmesh", "demo", "--nodes", "4")
     assert done.code == 0
     result = latest()

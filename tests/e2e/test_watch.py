@@ -1,6 +1,8 @@
-"""The watch on real nodes with real torch: who is missing, and why. A lab of its own.
+"""Watch jobs on real nodes with real torch: the missing ranks and the reasons.
 
-FULLMESH_WATCH_LAB names a lab that is up and configured already; it is used and kept.
+The lab is its own.
+
+FULLMESH_WATCH_LAB names a configured lab to use and keep.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from .conftest import site
 LAB = os.environ.get("FULLMESH_WATCH_LAB", "e2e-watch")
 KEPT = "FULLMESH_WATCH_LAB" in os.environ
 TORCHRUN = "/opt/fullmesh/bin/fullmesh-torchrun"
-# Importing torch takes 2 s on an idle machine and 20 s beside everything else that a test run does.
+# The import of torch takes 2 s on an idle machine and 20 s next to other tests.
 WITHIN, AFTER = "30", "25"
 JOB = """
 import datetime, os, sys, time
@@ -51,7 +53,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def inventory() -> Iterator[str]:
-    """Two configured nodes with a job on them."""
+    """Make two configured nodes with a job on them."""
     if not KEPT:
         run("./fullmesh", "lab", "down", "--name", LAB)
         assert run("./fullmesh", "lab", "up", "--name", LAB, "--nodes", "2").code == 0
@@ -77,7 +79,7 @@ def on(node: str, command: str) -> Done:
 
 
 def together(el1: str, ubuntu1: str) -> tuple[Done, Done]:
-    """Run a command on both nodes at once."""
+    """Run a command on both nodes at the same time."""
     with ThreadPoolExecutor() as pool:
         first, second = pool.submit(on, "el1", el1), pool.submit(on, "ubuntu1", ubuntu1)
         return first.result(), second.result()
@@ -85,7 +87,7 @@ def together(el1: str, ubuntu1: str) -> tuple[Done, Done]:
 
 @pytest.fixture
 def shut(inventory: str) -> Iterator[None]:
-    """The store's port of el1 is dropped by a table beside firewalld's."""
+    """Drop the store's port of el1 in a table next to firewalld's."""
     on(
         "el1",
         "nft add table inet watched && nft add chain inet watched i '{type filter hook input priority -10;}'"
@@ -104,7 +106,7 @@ def test_a_healthy_job_gives_no_finding(inventory: str, mode: str) -> None:
 
 
 def test_a_job_on_one_node_gives_no_finding(inventory: str) -> None:
-    """With two ranks that have data loaders' processes beside them, for longer than the watch waits."""
+    """The job has two ranks with data loader processes, and runs longer than the watch waits."""
     job = "--static --watch 20 --nnodes=1 --nproc-per-node=2 /srv/jobs/alone.py"
     on("el1", "cat > /srv/jobs/alone.py <<'END'\n" + ALONE + "\nEND")
     done = on("el1", f"{TORCHRUN} {job} 2>&1")
@@ -154,7 +156,7 @@ def test_the_zone_that_blocks_a_port_is_named(inventory: str) -> None:
 
 
 def watch(inventory: str, *command: str, more: tuple[str, ...] = ()) -> Done:
-    """The watch from the controller."""
+    """Start the watch from the controller."""
     return run("./fullmesh", "watch", *more, "-i", inventory, "--", *command, seconds=400)
 
 
@@ -204,7 +206,7 @@ def test_an_interrupted_watch_leaves_no_process(inventory: str) -> None:
         assert "left 0" in on(node, "echo left $(pgrep -fc '[s]leep 417')").output
 
 
-def test_the_node_is_as_it_was(inventory: str) -> None:
+def test_the_watch_leaves_the_node_unchanged(inventory: str) -> None:
     """The controller's watch writes nothing on a node."""
     for node in ("el1", "ubuntu1"):
         on(node, "touch /run/before-watch")

@@ -1,4 +1,4 @@
-"""What tests share that run our own commands: how they are started, what they said, Ansible's recap."""
+"""Helpers for tests that run Fullmesh's own commands: start them, read their output and Ansible's recap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullmesh.settings import ROOT
 
 RECAP = re.compile(r"^(\S+)\s+: ((?:\w+=\d+\s*)+)$", re.MULTILINE)
 LOG = re.compile(r"^log: (.+)$", re.MULTILINE)
-# In the checkout, with nobody at the keyboard, both streams as one text.
+# In the checkout, without a keyboard, with both streams in one text.
 CAPTURED: dict[str, Any] = {
     "cwd": ROOT,
     "stdin": subprocess.DEVNULL,
@@ -32,28 +32,28 @@ class Done:
     seconds: float
 
     def whole(self) -> str:
-        """What was printed, and the log that it names."""
+        """Return the output and the log that it names."""
         named = LOG.search(self.output)
         return self.output + (ROOT.joinpath(named[1]).read_text() if named else "")
 
     def recap(self) -> dict[str, dict[str, int]]:
-        """Ansible's PLAY RECAP: host -> counter -> number."""
+        """Return Ansible's PLAY RECAP: host -> counter -> number."""
         return {
             host: {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", counters)}
             for host, counters in RECAP.findall(self.whole())
         }
 
     def says(self, sentence: str) -> bool:
-        """Return whether the output has *sentence*, however YAML broke its lines."""
+        """Return whether the output has *sentence*, regardless of YAML's line breaks."""
         return " ".join(sentence.split()) in " ".join(self.output.split())
 
     def changed(self) -> dict[str, int]:
-        """Host -> number of changes, localhost left out."""
+        """Return host -> number of changes, without localhost."""
         return {host: c["changed"] for host, c in self.recap().items() if host != "localhost"}
 
 
 def run(*command: str, seconds: float = 900, env: dict[str, str] | None = None) -> Done:
-    """Run a command in the checkout; what it prints stands in the test's log."""
+    """Run a command in the checkout, and print its output into the test's log."""
     started = time.monotonic()
     done = subprocess.run(command, **CAPTURED, timeout=seconds, check=False, env=env)
     took = time.monotonic() - started
@@ -64,7 +64,7 @@ def run(*command: str, seconds: float = 900, env: dict[str, str] | None = None) 
 
 
 def read_output(*command: str, seconds: float = 120) -> str:
-    """What a command prints for programs: its standard output. What a slow one waits for stands on the other stream."""
+    """Return a command's standard output, the one for programs. Progress is in the other stream."""
     done = subprocess.run(
         command,
         cwd=ROOT,

@@ -1,10 +1,14 @@
-"""Which codes a test really sees: those that a test names, and whose sentence was made while the tests ran.
+"""Find codes that no test covers.
 
-``python tests/support/provoked.py`` runs the unit tests under coverage and names every code of which that is not true.
+A code is covered if a test names it and its message's line runs in a test.
 
-A name in a comment or a docstring is none. A code in a table (a cause of a log, the word of a verdict) is made when
-the module is read, so its line says nothing; such a code only has to be named by a test. What only nodes can raise
-is named by what looks at the node: a molecule scenario, or a test on the lab.
+``python tests/support/provoked.py`` runs the unit tests under coverage and names every uncovered
+code.
+
+Comments and docstrings do not count. A code in a table (a cause of a log, the word of a result) is
+made when the module is read, so its line proves nothing. For such a code, a test only has to name
+it. Codes that only nodes raise are named by tests on nodes: a molecule scenario, or a test in the
+lab.
 """
 
 from __future__ import annotations
@@ -22,9 +26,9 @@ from fullmesh import codes
 from fullmesh.causes.engine import load_causes
 from fullmesh.settings import ROOT
 
-# The cases of causes are changes that unit tests make; such a file is named after its code.
+# The cases of causes are changes that unit tests make. Such a file is named after its code.
 UNIT = ("tests/unit", "tests/causes")
-# where codes are raised
+# code that raises codes
 SOURCES = (
     "roles",
     "src",
@@ -36,7 +40,7 @@ SOURCES = (
     "fullmesh",
     "lab",
 )
-# What runs on nodes, in containers or virtual machines, and against a mock of EC2.
+# Tests on nodes, in containers or virtual machines, and against a mock of EC2.
 NODES = (
     "molecule",
     "tests/e2e",
@@ -53,7 +57,7 @@ DATA = ROOT / ".fullmesh/coverage"
 
 
 def docstrings(tree: ast.AST) -> set[int]:
-    """The ids of the constants that are docstrings."""
+    """Return the ids of the constants that are docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return {
         id(node.body[0].value)
@@ -63,25 +67,25 @@ def docstrings(tree: ast.AST) -> set[int]:
 
 
 def texts(tree: ast.AST, doc: set[int]) -> Iterator[ast.Constant]:
-    """Every text in a part of a program but the docstrings."""
+    """List every text in a part of a program except docstrings."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in doc:
             yield node
 
 
 def said(text: str) -> set[str]:
-    """The codes in a text."""
+    """List the codes in a text."""
     return {code for code in codes.CODE.findall(text) if code[:2] in codes.PREFIXES}
 
 
 def in_yaml(path: Path) -> set[str]:
-    """The codes in a file of Ansible's, without its comments."""
+    """List the codes in an Ansible file, without its comments."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return said("\n".join(line for line in lines if not line.lstrip().startswith("#")))
 
 
 def named(*tops: str) -> set[str]:
-    """The codes that programs and playbooks below *tops* name, and those whose lines the unit tests judge."""
+    """Return the codes that programs and playbooks below *tops* name, and those that need a line in a unit test."""
     found: set[str] = set()
     if UNIT[0] in tops:
         logs = load_causes("LG").values()
@@ -102,7 +106,7 @@ def named(*tops: str) -> set[str]:
 
 
 def statements(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
-    """(line, codes) of each statement inside a function that names some."""
+    """List (line, codes) of each statement with codes inside a function."""
     doc = docstrings(tree)
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -122,7 +126,7 @@ def statements(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
 
 
 def sites() -> dict[str, list[tuple[str, int]]]:
-    """Code -> the statements that say it, as (path, line)."""
+    """Map each code to its statements, as (path, line)."""
     found: dict[str, list[tuple[str, int]]] = {}
     for path in (one for top in SOURCES for one in sorted((ROOT / top).rglob("*.py"))):
         if path.is_symlink() or any(parent.is_symlink() for parent in path.parents):
@@ -134,14 +138,14 @@ def sites() -> dict[str, list[tuple[str, int]]]:
 
 
 def executed(words: list[str]) -> dict[str, set[int]]:
-    """Run the unit tests under coverage: path -> the lines that ran."""
+    """Run the unit tests under coverage. Return path -> lines that ran."""
     DATA.mkdir(parents=True, exist_ok=True)
     for old in DATA.iterdir():
         old.unlink()
     env = {**os.environ, "COVERAGE_RCFILE": str(ROOT / "pyproject.toml")}
     env["COVERAGE_FILE"] = str(DATA / "data")
     coverage = [sys.executable, "-m", "coverage"]
-    # tests that fail here for want of time say nothing about codes: they are the part "unit"
+    # a test that times out here means nothing for codes, because the part "unit" runs it, too
     subprocess.run(
         [*coverage, "run", "-m", "pytest", *words, UNIT[0]], cwd=ROOT, env=env, check=False
     )
@@ -154,7 +158,7 @@ def executed(words: list[str]) -> dict[str, set[int]]:
 
 
 def unseen(ran: dict[str, set[int]]) -> dict[str, str]:
-    """Code -> why no test sees it."""
+    """Map each uncovered code to the reason."""
     places, by_unit, by_nodes = sites(), named(*UNIT), named(*NODES)
     found = {}
     for code in codes.collect_codes():
@@ -169,7 +173,7 @@ def unseen(ran: dict[str, set[int]]) -> dict[str, str]:
 
 
 def main() -> int:
-    """Name what no test sees."""
+    """Print each uncovered code."""
     found = unseen(executed(sys.argv[1:] or ["-q", "-n", "4"]))
     for code, why in found.items():
         sys.stdout.write(f"{code}: {why}\n")

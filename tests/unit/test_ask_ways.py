@@ -1,4 +1,4 @@
-"""How each node is reached: Ansible itself works it out, from an inventory with every kind of connection."""
+"""How each node is reached: Ansible decides it, from an inventory with every kind of connection."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from fullmesh.ask import ways
 from fullmesh.play import asked
 from fullmesh.settings import ROOT
 
-# In place of ssh: what it was started with goes into a file, and the command, its last argument, runs here.
+# Stands in for ssh: it writes its arguments into a file and runs the last one, the command, here.
 SSH = """#!/bin/sh
 for last; do :; done
 printf '%s\\n' "$*" | head -n 1 >> "{log}"
 exec /bin/sh -c "$last"
 """
-# In place of sudo: it says so in one write, as several do at once, and runs what it is given.
+# Stands in for sudo: it reports its call in one write, because several run at once, and runs its
+# command.
 SUDO = """#!/bin/sh
 printf 'sudo %.40s\\n' "$*" >> "{log}"
 while [ "$1" != /bin/sh ]; do shift; done
 exec "$@"
 """
-# What was said, where the test reads it.
+# Stores the results for the test.
 KEEP = """
     - ansible.builtin.copy:
         content: "{{ said | to_json }}"
@@ -72,7 +73,7 @@ HOSTS: dict[str, dict[str, Any]] = {
 
 
 class Run:
-    """ansible-playbook on these hosts, and what came of it."""
+    """A run of ansible-playbook on these hosts, and its results."""
 
     def __init__(
         self,
@@ -99,11 +100,11 @@ class Run:
         (folder / "play.yml").write_text((play.rstrip() + KEEP).replace("NO_LOG", str(no_log)))
         env = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
         env |= {"FULLMESH_EVENTS": str(folder / "events.jsonl")}
-        told = folder / "said.json"
+        answer_file = folder / "said.json"
         done = subprocess.run(
             [
                 str(Path(sys.executable).with_name("ansible-playbook")),
-                *("-i", str(folder / "hosts.json"), "-e", f"to={told}", *options),
+                *("-i", str(folder / "hosts.json"), "-e", f"to={answer_file}", *options),
                 str(folder / "play.yml"),
             ],
             cwd=ROOT,
@@ -115,7 +116,7 @@ class Run:
         )
         self.out = done.stdout + done.stderr
         assert done.returncode == 0, self.out
-        self.said: dict[str, Any] = json.loads(told.read_text())
+        self.said: dict[str, Any] = json.loads(answer_file.read_text())
         self.started = self.log.read_text().splitlines()
         lines = (folder / "events.jsonl").read_text().splitlines()
         self.events: list[dict[str, Any]] = [json.loads(line) for line in lines]
@@ -127,7 +128,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def command(run: Run, host: str) -> str:
-    """The command that was started for a host."""
+    """Return the command that was started for a host."""
     found = [line for line in run.started if re.search(rf" -T {host} ", line)]
     assert len(found) == 1, run.started
     return found[0]
@@ -157,7 +158,7 @@ def test_the_controller_itself_is_asked_without_ssh(run: Run) -> None:
 
 
 def test_each_host_has_a_connection_of_its_own(run: Run) -> None:
-    """One path for two hosts, and one of them would be answered for by the other."""
+    """If two hosts had the same path, one would answer for the other."""
     paths = [
         found[1]
         for host in ("plain", "other", "root", "jump")
@@ -230,7 +231,7 @@ def test_a_login_user_query_does_not_change_the_account(ladder: Run) -> None:
 
 
 def test_a_user_without_sudo_is_queried_as_the_login_account(ladder: Run) -> None:
-    """su is a stand-in that fails, so what answered ran without it."""
+    """su is a stand-in that fails, so the answer came without it."""
     assert ladder.said["answers"]["su"]["links"][0]["verdict"] == "refused"
 
 
@@ -270,18 +271,18 @@ def test_each_hosts_answer_is_shown_and_counted(run: Run) -> None:
     for host in answered:
         assert f"ok: [{host}]" in run.out
         assert re.search(rf"^{host}\s+: ok=[12]\s+changed=0 ", run.out, re.MULTILINE)
-    told = [one["host"] for one in run.events if one["event"] == "answer"]
-    assert set(answered) <= set(told)
+    reported = [one["host"] for one in run.events if one["event"] == "answer"]
+    assert set(answered) <= set(reported)
     (end,) = (one for one in run.events if one["event"] == "end")
     assert set(answered) <= end["hosts"].keys()
 
 
-def test_no_log_holds_for_all_of_it(tmp_path: Path) -> None:
+def test_no_log_covers_every_answer(tmp_path: Path) -> None:
     hidden = Run(tmp_path, True, "--check", "-vvv")
     assert "/opt/x/venv" not in hidden.out + json.dumps(hidden.events)
 
 
-def test_limit_leaves_the_others_alone(tmp_path: Path) -> None:
+def test_limit_excludes_the_other_hosts(tmp_path: Path) -> None:
     few = Run(tmp_path, False, "--limit", "plain,root")
     assert sorted(few.said["answers"]) == ["plain", "root"]
     assert few.said["ordinary"] == {}
@@ -303,7 +304,7 @@ def test_the_path_of_the_kept_connections_socket(argv: list[str], expected: str)
 
 
 class Stats:
-    """Ansible's counters, as far as they are used."""
+    """The parts of Ansible's counters that are used."""
 
     def __init__(self) -> None:
         self.counted: list[tuple[str, str]] = []
@@ -314,11 +315,11 @@ class Stats:
 
 def test_no_node_is_counted_twice_by_any_display() -> None:
     count, stats = asked.QueriedHostCount(), Stats()
-    told = {"answers": {"a": {}, "b": {}, "c": {"unreachable": True}}, "ordinary": {"d": "why"}}
-    count.add("task", "a", told)
-    count.add("task", "a", told)
+    outcome = {"answers": {"a": {}, "b": {}, "c": {"unreachable": True}}, "ordinary": {"d": "why"}}
+    count.add("task", "a", outcome)
+    count.add("task", "a", outcome)
     count.complete(stats)
-    count.add("task", "a", told)
+    count.add("task", "a", outcome)
     count.complete(stats)
     assert sorted(stats.counted) == [("ignored", "c"), ("ok", "b"), ("ok", "c")]
 

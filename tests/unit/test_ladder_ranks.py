@@ -1,4 +1,4 @@
-"""Ranks that run detached: through, dead, hanging; without rights; and what the rank's program computes."""
+"""Detached ranks: finished, dead, hung, without rights. Also the results of the rank program."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ HANG = "import time; time.sleep(99)"
 
 @pytest.fixture
 def same_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter of these tests may be where only this account may go."""
+    """The interpreter of these tests may only be accessible to this account."""
     monkeypatch.setattr(ranks, "pick", lambda: None)
 
 
 @pytest.fixture
 def open_place() -> Iterator[Path]:
-    """A folder that any account can go to; pytest's own are shut to others."""
+    """Make a folder that every account may enter. Those of pytest are closed to others."""
     place = Path(tempfile.mkdtemp(prefix="fullmesh-test-"))
     place.chmod(0o711)
     yield place
@@ -53,7 +53,7 @@ def open_place() -> Iterator[Path]:
 
 
 def wanted(**change: Any) -> LadderGlooParams:
-    """What the module is asked for."""
+    """Return the input of the module."""
     plain = {
         "run": "run1",
         "state": "started",
@@ -110,9 +110,7 @@ def test_ranks_that_hang_are_killed_at_the_deadline(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("same_account")
-def test_a_dead_rank_takes_its_neighbours_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_rank_stops_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "GRACE", 0.2)
     started(tmp_path, CRASH, deadline=30)
     found = collected(tmp_path)
@@ -134,7 +132,7 @@ def test_ranks_stop_when_the_controller_asks(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("same_account")
-def test_an_interpreter_that_is_not_there_is_reported(tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_reported(tmp_path: Path) -> None:
     started(tmp_path, WELL, python="/nonexistent/python")
     found = collected(tmp_path)
     assert "nonexistent" in found["ended"]["error"]
@@ -155,7 +153,8 @@ def test_abandoned_results_are_removed(tmp_path: Path, monkeypatch: pytest.Monke
         time.sleep(0.1)
 
 
-# What a rank could do to the node, told as an event; the interpreter is sh, which any account may run.
+# Attacks of a rank on its node, reported as an event. The interpreter is sh, which any account may
+# run.
 RIGHTS = r"""
 said="$(id -u) $(id -G) $(sed -n 's/^CapEff:.//p' /proc/self/status) $(ulimit -n) $(stat -c %u "$HOME" "$TMPDIR")"
 : >"$TMPDIR/mine" || exit 7
@@ -181,7 +180,7 @@ def test_ranks_run_without_rights_and_leave_no_process(open_place: Path) -> None
     if root:
         assert gid == uid
         deadline = time.monotonic() + 10
-        while int(uid) in unprivileged.find_used_uids():  # what was killed is reaped by init
+        while int(uid) in unprivileged.find_used_uids():  # init reaps the killed processes
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
@@ -214,11 +213,11 @@ def test_numbers_of_accounts_and_of_systemds_are_known(
     assert unprivileged.is_taken_id(61999)
 
 
-def test_only_numbers_of_ours_are_removed() -> None:
+def test_only_our_account_numbers_are_removed() -> None:
     for number in (0, 1000, unprivileged.FIRST - 1, unprivileged.LAST + 1):
-        somebody = pwd.struct_passwd(("x", "x", number, number, "", "/", "/"))
+        foreign_account = pwd.struct_passwd(("x", "x", number, number, "", "/", "/"))
         with pytest.raises(ValueError, match="belongs to another account"):
-            unprivileged.clean_up_account(somebody)
+            unprivileged.clean_up_account(foreign_account)
 
 
 def test_devices_give_their_group_or_are_named(
@@ -243,7 +242,7 @@ def test_devices_give_their_group_or_are_named(
     assert unprivileged.find_device_groups() == ([44, 109], ["/dev/nvidia-uvm", "/dev/nvidiactl"])
 
 
-def test_a_node_that_has_no_such_account_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_a_free_account_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def mapped_away(*_: Any) -> None:
         raise OSError("as fullmesh-verify: [Errno 22] Invalid argument")
 
@@ -265,7 +264,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be anot
 def test_ranks_that_cannot_read_job_files_report_it(
     open_place: Path, what: str, closed: str
 ) -> None:
-    """The folder or file that is closed is named; nothing is started."""
+    """The message names the closed folder or file, and no rank starts."""
     held = open_place / "held"
     held.mkdir(0o755)
     file = held / "file"
@@ -298,13 +297,13 @@ def test_a_job_that_cannot_be_handled_is_refused(
 
     for name in ("start_test_job", "collect_test_job", "stop_test_job"):
         monkeypatch.setattr(job, name, fail)
-    told: Any = job.control_test_job(run="run1", state=state, ranks=[0], wait=1.0)
-    assert told["failed"] is True
-    assert told["msg"] == f"[VC-304] the test job could not be {word}: no room."
+    answer: Any = job.control_test_job(run="run1", state=state, ranks=[0], wait=1.0)
+    assert answer["failed"] is True
+    assert answer["msg"] == f"[VC-304] the test job could not be {word}: no room."
 
 
 def run_rank(folder: Path, packages: Path, **settings: Any) -> list[Any]:
-    """The events of the ladder's own rank with these packages in torch's place."""
+    """Return the events of the verification's own rank program with these packages instead of torch."""
     (folder / "settings.json").write_text(
         json.dumps({"deadline": 20, "steps": ["import"], **settings})
     )
@@ -348,7 +347,7 @@ def test_a_broken_import_is_named_with_its_file_and_line(
     assert len(last["text"]) <= rank_ends.FIRST_LINE
 
 
-def test_an_environment_file_that_no_shell_reads_is_named(tmp_path: Path) -> None:
+def test_an_environment_file_with_a_syntax_error_is_named(tmp_path: Path) -> None:
     (tmp_path / "env").write_text("NCCL_IB_DISABLE=1\nNCCL_NET='Socket\n")
     _, last = run_rank(tmp_path, tmp_path, environment_file=str(tmp_path / "env"))
     assert last["text"].startswith(
@@ -425,14 +424,14 @@ PROGRAMS = [
     *sorted((ROOT / "node_programs").glob("*.py")),
     *sorted((ROOT / "library").glob("*.py")),
 ]
-# Its own program, compiled, from a folder that only root may enter (root's, 0700, looked at before): what Python's
-# own __pycache__ is. Nothing that came from elsewhere.
+# Fullmesh's own compiled program, like Python's __pycache__, from a folder of root (0700) that is
+# checked before. No data from other sources.
 OWN_CODE = ROOT / "module_utils/fullmesh/ask/boot.py"
 UNPICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 
 
 def unpickling(source: str) -> list[str]:
-    """Calls that run what others send: *_object collectives, torch.load, and the modules that unpickle."""
+    """List calls that run received code: *_object collectives, torch.load, and modules that unpickle."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):

@@ -1,4 +1,4 @@
-"""All ranks failed: one finding, which names the rank that ended first and why. Fed with a recorded rank's events."""
+"""If all ranks fail, one finding names the rank that ended first and its reason. Based on a recorded rank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fullmesh.verify.model import ClusterObservations
 
 NODES = tuple(f"node{number}" for number in range(8))
 STEP = "fsdp"
-# As ranks of ./fullmesh demo --nodes 8 said it, each of another peer and port.
+# Messages of ranks of ./fullmesh demo --nodes 8, each with another peer and port.
 WAITED = "RuntimeError: [x/unbound_buffer.cc:78] Timed out waiting 10000ms for recv operation to complete"
 GONE = "RuntimeError: [x/pair.cc:547] Connection closed by peer [10.78.0.1{}]:5061{}"
 OWN = "RuntimeError: unable to mmap 1048576 bytes from file </torch_9>: Cannot allocate memory (12)"
@@ -26,7 +26,7 @@ OWN = "RuntimeError: unable to mmap 1048576 bytes from file </torch_9>: Cannot a
 
 @pytest.fixture
 def eight() -> ClusterObservations:
-    """Eight nodes with a rank each that got to the top; none began when another one did."""
+    """Make eight nodes with a finished rank each. All ranks started at different times."""
     hosts: dict[str, Any] = {
         name: {"fullmesh_address": f"10.78.0.{11 + number}/24", "fullmesh_interface": "eth1"}
         for number, name in enumerate(NODES)
@@ -46,7 +46,7 @@ def eight() -> ClusterObservations:
 def stop(
     seen: ClusterObservations, rank: int, seconds: float, text: str = "", step: str = STEP
 ) -> None:
-    """A rank raises so many seconds after it began a step; without a text it is killed."""
+    """Let a rank raise an error this many seconds after the start of a step, or be killed if there is no text."""
     gloo = seen.nodes[NODES[rank]]["gloo"]
     said = gloo["ranks"][str(rank)]
     last = next(number for number, e in enumerate(said["events"]) if e["step"] == step)
@@ -61,7 +61,7 @@ def stop(
 
 
 def hang(seen: ClusterObservations, rank: int, seconds: float, died: bool = False) -> None:
-    """A rank is killed so many seconds after it began the step: at the deadline, or because a neighbour died."""
+    """Kill a rank this many seconds after the start of a step: at the deadline, or after a neighbor's death."""
     stop(seen, rank, 0.0)
     gloo = seen.nodes[NODES[rank]]["gloo"]
     begun = gloo["ranks"][str(rank)]["events"][-1]["at"]
@@ -69,7 +69,7 @@ def hang(seen: ClusterObservations, rank: int, seconds: float, died: bool = Fals
 
 
 def end_with_others(seen: ClusterObservations, rank: int, seconds: float, step: str = STEP) -> None:
-    """A rank is ended so many seconds after it began the step, as another one had failed."""
+    """End a rank this many seconds after the start of a step, because another one failed."""
     stop(seen, rank, 0.0, step=step)
     gloo = seen.nodes[NODES[rank]]["gloo"]
     begun = gloo["ranks"][str(rank)]["events"][-1]["at"]
@@ -77,14 +77,14 @@ def end_with_others(seen: ClusterObservations, rank: int, seconds: float, step: 
 
 
 def found(seen: ClusterObservations) -> list[Finding]:
-    """What the rule says of answers as the strict reader reads them; all have the listeners of one recorded rank."""
+    """Return the findings for the answers, read by their types. All nodes have one recorded rank's listeners."""
     for node in seen.nodes.values():
         node["gloo"] = cast("Any", contract.convert_value(PARTS["gloo"], node["gloo"]))
     return list(ranks.rule_ranks_finish(seen))
 
 
 def others(seen: ClusterObservations, first: int, after: float) -> None:
-    """Everybody else lost the rank, or waited for it."""
+    """Let all other ranks lose this rank, or wait for it."""
     for rank in set(range(8)) - {first}:
         text = WAITED if rank % 2 else GONE.format(first, rank)
         stop(seen, rank, after + 0.01 * rank, text)
@@ -140,7 +140,7 @@ def test_two_own_errors_are_one_finding_that_names_both(
 
 
 def test_a_rank_lost_one_step_later_is_the_cause(eight: ClusterObservations) -> None:
-    """An all_reduce is over for one rank while the last pieces are on their way to the others."""
+    """One rank may finish an all_reduce while the last data is still on its way to the others."""
     stop(eight, 2, 0.1, step="broadcast")
     for rank in (0, 1, 3, 4, 5, 6, 7):
         stop(eight, rank, 0.3, GONE.format(2, rank), step="all_reduce")
@@ -167,7 +167,7 @@ def test_the_rank_that_hangs_until_the_deadline_is_named(
     assert finding.cause.startswith(
         "rank 3 on node3 hung in fsdp until the deadline. 7 other ranks"
     )
-    hang(eight, 3, 9.0)  # the deadline ended while it waited as the others did
+    hang(eight, 3, 9.0)  # the deadline ended it while it waited like the others
     (finding,) = found(eight)
     assert finding.node != "node3"
 
@@ -180,7 +180,7 @@ def test_a_rank_stopped_with_its_neighbour_is_not_blamed(eight: ClusterObservati
 
 
 def test_ranks_that_were_stopped_with_another_are_no_cause(eight: ClusterObservations) -> None:
-    """The first to fail is named, although others were stopped at an earlier step."""
+    """The first rank to fail is named, although others were stopped at an earlier step."""
     stop(eight, 3, 0.5, OWN, step="all_reduce")
     for rank in (0, 1, 2, 4, 5, 6, 7):
         end_with_others(eight, rank, 1.0, step="import" if rank == 7 else "init")
@@ -228,7 +228,7 @@ def test_a_node_that_is_silent_after_the_stop_is_no_cause(eight: ClusterObservat
 def test_events_before_a_common_clock_are_not_ordered(
     eight: ClusterObservations,
 ) -> None:
-    """Each node's own error while torch is imported says nothing about another node's."""
+    """An error during the import of torch on one node has no relation to that of another node."""
     for rank in range(2):
         stop(eight, rank, 1.0, f"ImportError: libgomp on {NODES[rank]}", step="import")
     assert [(one.code, one.node) for one in found(eight)] == [

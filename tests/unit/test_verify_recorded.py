@@ -1,6 +1,6 @@
-"""The rules about GPUs and RDMA, fed with what ladder_node really returns.
+"""The rules about GPUs and RDMA, tested with real answers of ladder_node.
 
-They once read the survey at a place where no module puts it, and samples made by hand hid that.
+They once read the survey at a wrong place, which handmade samples did not show.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ def codes(found: dict[str, Any]) -> set[str]:
     return {finding["code"] for finding in found["findings"]}
 
 
-def rung(found: dict[str, Any], name: str) -> dict[str, Any]:
+def find_check(found: dict[str, Any], name: str) -> dict[str, Any]:
     (one,) = (r for r in found["rungs"] if r["id"] == name)
     return dict(one)
 
 
 @pytest.mark.parametrize("name", [EL1, UBUNTU1])
-def test_the_record_is_whole(name: str) -> None:
-    """Of today's module: what it returns of a node without GPUs, everything the survey knows among the facts."""
+def test_the_record_is_complete(name: str) -> None:
+    """The record must match today's module: its answer for a node without GPUs, with the whole survey."""
     record = load_node_answer(name)
     assert set(record) == {"facts", "nccl", "ports", "tapped"}
     assert record["facts"]["survey"]["gpus"] == {"present": False, "cards": [], "pci": []}
     assert record["facts"]["survey"]["rdma"] == []
     assert record["facts"]["software"]["torch_build"] == "cpu"
-    # names come beside the probe, the unit is missing where there is none; the rest is younger than the record
+    # lookups run besides the probe, the unit is missing if there is none, and the rest is newer
+    # than the record
     looked_up = {
         "reverse",
         "own_answers",
@@ -66,7 +67,7 @@ def test_nodes_without_gpus_have_no_findings() -> None:
     without_gpus(seen, "torch is built for CPUs")
     found = judged(seen)
     assert (found["verdict"], found["findings"]) == ("ok", [])
-    l7 = rung(found, "L7")
+    l7 = find_check(found, "L7")
     assert (l7["status"], l7["reason"]) == (
         "skipped",
         "not applicable: no GPU on any node (torch is built for CPUs)",
@@ -78,19 +79,19 @@ def test_nodes_with_gpus_have_no_findings(tmp_path: Path) -> None:
     assert (found["verdict"], found["findings"]) == ("ok", [])
 
 
-def test_rccl_is_called_by_its_name(tmp_path: Path) -> None:
+def test_reports_name_rccl_instead_of_nccl(tmp_path: Path) -> None:
     seen = with_gpus(tmp_path)
-    assert rung(judged(seen), "L7")["reason"] == ""
+    assert find_check(judged(seen), "L7")["reason"] == ""
     torch_for(seen, "hip", "")
-    l7 = rung(judged(seen), "L7")
+    l7 = find_check(judged(seen), "L7")
     assert (l7["status"], "by RCCL" in l7["reason"]) == ("passed", True)
 
 
 def test_fewer_pcie_lanes_on_all_nodes_are_no_fault(tmp_path: Path) -> None:
-    """An A10G has 8 of 16 on EC2, by design: the recorded one."""
+    """The recorded A10G has 8 of 16 lanes on EC2, by design."""
     seen = with_gpus(tmp_path)
-    card = survey(seen, EL1)["gpus"]["cards"][0]
-    assert (card["width"], card["width_most"]) == ("8x", "16x")
+    gpu = survey(seen, EL1)["gpus"]["cards"][0]
+    assert (gpu["width"], gpu["width_most"]) == ("8x", "16x")
     assert judged(seen)["findings"] == []
 
 
@@ -106,7 +107,7 @@ def test_tcp_despite_working_rdma_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bus", [True, False], ids=["no driver", "driver"])
 def test_gpus_and_a_torch_for_cpus_are_no_success(tmp_path: Path, bus: bool) -> None:
-    """The false green: 8 GPUs a node, the default torch, "no GPU on any node" and the verdict OK."""
+    """The false success was: 8 GPUs per node, the default torch, "no GPU on any node" and the result OK."""
     eight = Machine(bus=8) if bus else Machine(smi(count=8, **ON))
     seen = with_gpus(tmp_path, 8, el1=eight, ubuntu1=eight)
     torch_for(seen, "cpu", "")
@@ -116,7 +117,7 @@ def test_gpus_and_a_torch_for_cpus_are_no_success(tmp_path: Path, bus: bool) -> 
     (finding,) = found["findings"]
     assert (finding["code"], finding["severity"], finding["peer"]) == ("VC-717", "error", UBUNTU1)
     assert "torch_runtime_accelerator: cuda for el1, ubuntu1" in finding["fix"]
-    reason = rung(found, "L7")["reason"]
+    reason = find_check(found, "L7")["reason"]
     assert "torch there is built for CPUs" in reason
     assert ("8 GPU(s) on the PCI bus" if bus else "8 x NVIDIA A10G") in reason
     assert "no GPU on any node" not in reason
@@ -173,13 +174,13 @@ def test_excluded_gpus_are_listed(tmp_path: Path, named: str, found: set[str]) -
     seen = with_gpus(tmp_path, 2, el1=eight, ubuntu1=eight)
     for name in (EL1, UBUNTU1):
         values = survey(seen, name)["environment"]["values"]
-        assert "MASTER_ADDR" in values  # from the file in which cluster_env_extra ends
+        assert "MASTER_ADDR" in values  # from the file that also gets cluster_env_extra
         values["CUDA_VISIBLE_DEVICES"] = {"value": named, "source": "/etc/fullmesh/env"}
     assert codes(judged(seen)) == found
 
 
 def test_parts_of_a_gpu_are_not_counted(tmp_path: Path) -> None:
-    """The recorded A100 is under MIG: one card, up to seven devices."""
+    """The recorded A100 uses MIG: one GPU, up to seven devices."""
     mig = Machine(smi("a100-sxm4-v12", **ON), bus=1)
     assert codes(judged(with_gpus(tmp_path, 4, el1=mig, ubuntu1=mig))) == {"VC-139"}
 
@@ -197,8 +198,8 @@ def test_gpus_that_no_rank_sees_are_no_success(tmp_path: Path) -> None:
 def test_without_a_survey_nothing_is_claimed() -> None:
     seen = build_cluster()
     without_gpus(seen, "torch is built for CPUs")
-    survey(seen, UBUNTU1).pop("gpus")  # as Survey.ask leaves it when its reader fails
-    l7 = rung(judged(seen), "L7")
+    survey(seen, UBUNTU1).pop("gpus")  # as Survey.ask leaves it if its reader fails
+    l7 = find_check(judged(seen), "L7")
     assert l7["status"] == "skipped"
     assert "no GPU on any node" not in l7["reason"]
     assert "the survey does not show whether ubuntu1 has one" in l7["reason"]
@@ -234,7 +235,7 @@ def test_a_container_does_not_count_its_hosts_gpus(
 
 
 def test_nccl_errors_are_recognized_by_their_text(tmp_path: Path) -> None:
-    """Over InfiniBand and fast enough nothing is said."""
+    """A fast enough InfiniBand gives no finding."""
     seen = with_gpus(tmp_path)
     infiniband(IB)(seen)
     assert judged(seen)["findings"] == []

@@ -1,4 +1,4 @@
-"""A job under watch that stands: when that is said, what is said, and what the controller makes of it."""
+"""A stalled job under watch: the time and text of the report, and the controller's reaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECOND = watch_stall.SECOND
 
 
 def later(ranks: list[Rank], seconds: float) -> list[Rank]:
-    """The same ranks, which have not moved, asked so long after what they entered last."""
+    """Return the same unmoved ranks, sampled this many seconds after their last operation."""
     found = copy.deepcopy(ranks)
     for one in found:
         newest = max((entry["created_ns"] for entry in one["entries"]), default=0)
@@ -35,7 +35,7 @@ def later(ranks: list[Rank], seconds: float) -> list[Rank]:
 
 
 def old(ranks: list[Rank]) -> list[Rank]:
-    """Ranks that have entered many things before."""
+    """Return ranks that have finished many operations before."""
     for one in ranks:
         for entry in one["entries"]:
             entry["record"] += 1000
@@ -44,7 +44,7 @@ def old(ranks: list[Rank]) -> list[Rank]:
 
 @pytest.fixture(params=["late_sleep", "gpu_asleep", "gpu_both"])
 def ranks(request: pytest.FixtureRequest) -> list[Rank]:
-    """Rank 1 sleeps, rank 0 waits for it: a recorded job with Gloo, NCCL, or both."""
+    """Return a recorded job with Gloo, NCCL, or both: rank 1 sleeps, and rank 0 waits for it."""
     return old(hang_records.load(request.param)[-1])
 
 
@@ -69,7 +69,7 @@ def test_a_repeated_stall_is_reported_only_if_longer(
 
 
 def test_a_job_of_long_steps_is_given_its_own_time(ranks: list[Rank]) -> None:
-    """Every collective 30 s after the one before it: 100 s are nothing, 150 s are."""
+    """With 30 s between collectives, 100 s are no stall, but 150 s are."""
     for one in ranks:
         for number, entry in enumerate(one["entries"]):
             entry["created_ns"] = 1_000 * SECOND + number * 30 * SECOND
@@ -104,9 +104,9 @@ def test_the_rank_that_local_ranks_wait_for_comes_first(ranks: list[Rank]) -> No
     assert "./fullmesh hang -i INVENTORY" in said
 
 
-def test_it_is_followed_aside_until_the_job_has_ended(ranks: list[Rank]) -> None:
+def test_a_thread_follows_the_job_until_its_end(ranks: list[Rank]) -> None:
     seen = [later(ranks, 1), later(ranks, 70), later(ranks, 71), later(ranks, 1)]
-    told: list[tuple[EventKind, str]] = []
+    reported: list[tuple[EventKind, str]] = []
 
     def look() -> NodeHang:
         if len(seen) == 1:
@@ -115,14 +115,14 @@ def test_it_is_followed_aside_until_the_job_has_ended(ranks: list[Rank]) -> None
 
     follower = watch_stall.RankFollower(60, look)
     follower.progress.pause = lambda: 0.0  # type: ignore[method-assign]
-    follower.run(lambda what, node: told.append((what, node["jobs"][0])), pytest.fail)
-    assert told == [("stalled", "a")]
+    follower.run(lambda what, node: reported.append((what, node["jobs"][0])), pytest.fail)
+    assert reported == [("stalled", "a")]
     assert seen == []
 
 
 def test_a_failed_sample_is_reported_once_and_the_watch_continues(ranks: list[Rank]) -> None:
     answers: list[list[Rank] | None] = [None, None, later(ranks, 70), None, later(ranks, 71)]
-    told: list[str] = []
+    reported: list[str] = []
 
     def look() -> NodeHang:
         follower.ended = len(answers) == 1
@@ -133,9 +133,9 @@ def test_a_failed_sample_is_reported_once_and_the_watch_continues(ranks: list[Ra
 
     follower = watch_stall.RankFollower(60, look)
     follower.progress.pause = lambda: 0.0  # type: ignore[method-assign]
-    follower.run(lambda what, _: told.append(what), told.append)
+    follower.run(lambda what, _: reported.append(what), reported.append)
     why = "RecursionError: a rank answers with 100,000 brackets"
-    assert told == [why, "stalled", why]
+    assert reported == [why, "stalled", why]
 
 
 def test_the_watch_reports_that_it_could_not_sample(
@@ -150,8 +150,8 @@ def test_the_watch_reports_that_it_could_not_sample(
     assert "\x1b" not in event["text"]
 
 
-def test_only_the_jobs_own_ranks_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And without py-spy, which would stop for them four times in the time that a stall has to last."""
+def test_only_the_jobs_own_ranks_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """py-spy is not used, because it would stop the ranks four times within the limit of a stall."""
     monkeypatch.setattr(
         watch_stall.hang_look.hang_answer, "dump_stacks", lambda _: pytest.fail("it was called")
     )
@@ -244,7 +244,7 @@ def test_only_the_watched_jobs_account_is_judged(
         assert len([line for line in wait(asked) if "HG-107" in line]) == count
 
 
-def test_a_question_is_not_asked_twice_at_once(
+def test_a_query_does_not_run_twice_at_once(
     asked: stalled.StallReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[float] = []

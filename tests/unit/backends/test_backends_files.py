@@ -1,4 +1,4 @@
-"""Network backends: ifcfg, ifupdown, cloud-init and networkd files of others."""
+"""Network backends: foreign files of ifcfg, ifupdown, cloud-init and networkd."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from network_samples import link
 
 
 def sourced(content: str) -> dict[str, str]:
-    """What sh makes of an ifcfg file: NetworkManager's plugin reads it likewise."""
+    """Return the variables that sh reads from an ifcfg file. NetworkManager's plugin reads it the same way."""
     script = f"set -eu\n{content}\nset"
     done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True, env={})
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
@@ -61,7 +61,7 @@ def test_debians_main_file_loses_our_stanzas_alone() -> None:
     changes = machine.foreign("ifupdown", [link()])
     after = str(changes["/etc/network/interfaces"])
     lines = after.splitlines()
-    # eth0 keeps its line, ours is taken off it
+    # eth0 keeps its line, without our interface
     assert lines.pop(lines.index("allow-hotplug eth0")) == "allow-hotplug eth0"
     assert kept(before, "\n".join(lines)) == [
         "allow-hotplug eth0 eth1",
@@ -129,7 +129,7 @@ def test_networkd_adds_a_vlan_to_a_foreign_parent_by_drop_in() -> None:
     changes = machine.foreign("networkd", [BARE])
     assert set(changes) == {"/etc/systemd/network/10-netplan-eth1.network.d/fullmesh.conf"}
     assert pairs(str(next(iter(changes.values())))) == [("Network.VLAN", "vlan7")]
-    # told again, so that it is not taken for a leftover of ours
+    # build it again, so that it does not count as our leftover
     assert machine.settle("networkd", [BARE]) == {}
     assert machine.foreign("networkd", [BARE]) == changes
     assert path not in changes
