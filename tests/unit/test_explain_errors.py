@@ -307,6 +307,29 @@ def test_an_error_of_the_network_or_of_another_process_is_not_the_programs_own(l
     assert heads(verdict_of(f"{line}\n")) == ["LG-701"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "omegaconf.errors.MissingMandatoryValue: Missing mandatory value: data.path",
+        "pyarrow.lib.ArrowInvalid: column x is not sorted",
+        "PIL.UnidentifiedImageError: cannot identify image file 'a.png'",
+        "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
+        "yaml.scanner.ScannerError: mapping values are not allowed here",
+        "Exception: data did not match any variant of untagged enum ModelWrapper at line 250",
+        "Exception: Current loss scale already at minimum - cannot decrease scale anymore.",
+        "RuntimeError: Rank 3, iteration 5: Unexpected result nan",
+    ],
+)
+def test_errors_of_data_and_settings_are_the_programs_own(line: str) -> None:
+    (head,) = verdict_of(TRACEBACK + f"{line}\n").heads
+    assert head.code == "LG-319"
+    assert line.rstrip(".") in head.sentence
+
+
+def test_an_exception_may_have_another_ending() -> None:
+    assert heads(verdict_of(f"{STEP}zipfile.LargeZipFile: the files need ZIP64\n")) == ["LG-701"]
+
+
 def test_the_first_error_of_the_program_precedes_what_follows_from_it() -> None:
     first = "2026-11-26 10:00:08 [rank1]: KeyError: 'labels'\n"
     late = "2026-11-26 10:00:09 [rank0]: IndexError: list index out of range\n"

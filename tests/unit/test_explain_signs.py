@@ -45,6 +45,7 @@ SIGNS = [
     "dial tcp 10.0.0.1:6443: i/o timeout after 3 s",
     "Rank 0 scheduler is dead. Please check the other logs.",
     "EX0002: The wait execution of the register times out.",
+    "loss is nan, stopping training",
     "upstream connect error or disconnect/reset before headers",
 ]
 

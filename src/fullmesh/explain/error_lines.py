@@ -68,6 +68,8 @@ EXCEPTION = re.compile(
     r"(?:^|[\s\]:|)(\"'])(?!Error: )(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z_]\w{0,60})?"
     r"(?:Error|Exception|Interrupt|Expired)"
     r"(?:\([\w.]{1,60}\))?: \S"
+    # of a module of exceptions
+    r"|^(?:[a-z_]\w{0,60}\.){0,10}(?:errors?|_?exceptions?|exc|zipfile)\.[A-Z]\w{0,60}: \S"
 )
 ENDS_TRACEBACK = re.compile(r"[A-Za-z_][\w.]{0,200}(?:\([\w., ']{0,80}\))?(?:: |:?\s*$)")
 CRASH = re.compile(
@@ -117,15 +119,17 @@ WRAPPER = re.compile(
 # one of the program's own errors: it is not about the network, another process or the machine
 OWN_TYPE = re.compile(
     r"(?:Value|ZeroDivision|FloatingPoint|Unicode(?:De|En)code|NotImplemented|ModuleNotFound|Import"
-    r"|File(?:NotFound|Exists)|(?:Not|Is)ADirectory|Permission|Name|UnboundLocal|Attribute|Type|\w{0,40}Key|Index|Lookup"
+    r"|UnidentifiedImage|DatasetGeneration|Scanner|Parser|Inductor|Comm|Usage|File(?:NotFound|Exists)|(?:Not|Is)ADirectory|Permission|Name|UnboundLocal|Attribute|Type|\w{0,40}Key|Index|Lookup"
     r"|Assertion|Syntax|Indentation|Recursion|Overflow|JSONDecode|Unpickling|\w{0,40}Validation|Safetensors?"
     r"|\w{0,40}Config\w{0,20}|Argument)Error$"
-    r"|(?:Misconfiguration|Instantiation|ConfigComposition|\w{0,40}Validation)Exception$|^UnsupportedOperation$"
+    r"|(?:Misconfiguration|Instantiation|ConfigComposition|\w{0,40}Validation)Exception$"
+    r"|^(?:UnsupportedOperation|Missing\w{0,40}Value|BackendCompilerFailed|Arrow\w{1,40})$"
 )
 OWN_MESSAGE = re.compile(
     r"(?i)\bshapes?\b|size of tensor|size mismatch|\bdimensions?\b|\bdtypes?\b|\bdivisible\b|state_dict"
     r"|\b(?:must|should) (?:match|be)\b|\bexpected\b|\bnot implemented for\b|\b(?:is|are) required\b"
     r"|does not require grad|\bbroadcast\b|\bdisagreement between\b|in-?place operation|\bsame device\b"
+    r"|did(?: not|n't) match|\bnan\b|\bloss scale\b"
     r"|\bunknown (?:option|key|model|optimizer)|\bmissing (?:key|argument|field)|\bnot (?:a )?valid\b"
 )
 # the error of another process, of the network or of the machine, which such an exception may carry
@@ -137,7 +141,8 @@ NOT_OWN = re.compile(
     r"|cannot allocate|\bhost(?:name)?\b|operation not permitted|: undefined\s*$"
 )
 NAMED = re.compile(
-    r"(?:^|[\s\]:|)(\"'])(?P<error>(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z_]\w{0,60})?(?:Error|Exception))"
+    r"(?:^|[\s\]:|)(\"'])(?P<error>(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z_]\w{0,60})?(?:Error|Exception)"
+    r"|(?:[a-z_]\w{0,60}\.){1,10}(?:Missing\w{0,40}Value|BackendCompilerFailed|Arrow[A-Z]\w{0,40}))"
     r": (?P<message>\S.{0,400})"
 )
 # Python's own words about a file, which is named
@@ -155,7 +160,7 @@ def parse_own_error(line: str) -> tuple[str, str] | None:
     kind = error.rpartition(".")[2]
     is_own = (
         OWN_TYPE.search(kind)
-        or (kind == "RuntimeError" and OWN_MESSAGE.search(message))
+        or (kind in ("RuntimeError", "Exception") and OWN_MESSAGE.search(message))
         or (kind == "OSError" and FILE_ERROR.match(message))
     )
     return (error, message) if is_own else None
@@ -193,6 +198,7 @@ SIGN = re.compile(
     r"|time-?out (?:occurred|expired|reached|exceeded|while|waiting|after|error)"
     r"|(?:caught|due to|because of|hit|got) .{0,60}\btime-?out|does(?: not|n't) exist|no such \w+"
     r"|(?:mem\w*|illegal|invalid) (?:access|argument|device|address|instruction|fault)|out of memory|no space left"
+    r"|loss (?:is|was|became|=) (?:nan|inf)"
     r"|broken pipe|connection reset|(?:device|resource) busy|temporarily unavailable|unexpected(?:ly)?"
     r"|(?:image ?pull|crash ?loop) ?back-?off|back-off|err ?image ?pull|oom-?killed|evicted)(?![\w-])"
     r"|(?<![\w-])error(?= (?:\d+\b|in\b|at\b|code\b|while\b|when\b|during\b|from\b)|: (?!-?\d+\.\d))"

@@ -40,6 +40,8 @@ CAUSE = LogCause(
                 r"directory|invalid header or archive is corrupted)|reading file [^\n:]{1,120}: file read failed))"
             ),
         ),
+        Pattern("BadZipFile", r"\bBadZipFile: (?P<detail>File is not a zip file|Bad magic number)"),
+        Pattern("magic bytes not found", r"(?P<detail>Parquet magic bytes not found in footer)"),
         Pattern(
             "SafetensorError",
             (

@@ -32,6 +32,10 @@ CAUSE = LogCause(
         Pattern("IP out of memory", r"Error: HIP out of memory(?P<detail>)"),
         Pattern("error: out of memory", r"Error: (?:CUDA|HIP) error: out of memory(?P<detail>)"),
         Pattern(
+            "Triton Error [CUDA]: out of memory",
+            r"Triton Error \[CUDA\]: out of memory(?P<detail>)",
+        ),
+        Pattern(
             "driver error: out of memory", r"Error: CUDA driver error: out of memory(?P<detail>)"
         ),
         # these libraries need memory of their own when they start
