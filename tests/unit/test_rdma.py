@@ -32,7 +32,7 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 
 from fullmesh.settings import ROOT
-from fullmesh.verify import rdma_pairs, rdma_tries
+from fullmesh.verify import gpu, rdma_pairs, rdma_tries
 
 TOKEN = "0f" * 16
 GID = "0000:0000:0000:0000:0000:ffff:0a51:000b"
@@ -698,3 +698,25 @@ def test_a_child_that_the_driver_does_not_let_end_is_hung() -> None:
     status = rdma.wait_for_end(child, time.monotonic())
     assert (os.WIFSIGNALED(status), os.WTERMSIG(status)) == (True, signal.SIGALRM)
     os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize(
+    ("hca", "lanes", "speed"),
+    [
+        ("", {}, 200),
+        ("=rxe1", {}, 100),
+        ("", {"current_link_width": "4", "current_link_speed": "32.0 GT/s PCIe"}, 200),
+        ("", {"current_link_width": "2", "current_link_speed": "32.0 GT/s PCIe"}, 126),
+    ],
+)
+def test_nccl_is_compared_with_the_sum_of_its_rails(
+    hca: str, lanes: dict[str, str], speed: int
+) -> None:
+    """Twins of a DGX Spark show the rate of the port, but each has half of its lanes."""
+    seen = records.build_cluster()
+    for name, host in ((EL, 11), (UB, 12)):
+        held: Any = make_survey(1, 2, host=host, hca=hca)
+        for port in held["rdma"]:
+            port["pcie"] = lanes
+        seen.survey(name).update(rdma=held["rdma"], environment=held["environment"])
+    assert round(gpu.find_expected_speed(seen)[1]) == speed

@@ -21,9 +21,11 @@ from fullmesh.verify.cards import (
 )
 from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.nccl_ways import (
+    compute_pcie_rate,
     find_nccl_networks,
     find_nccl_transports,
-    list_active_rdma_ports,
+    list_nccl_ports,
+    parse_first_number,
 )
 from fullmesh.verify.rank_ends import iterate_ranks
 
@@ -39,7 +41,6 @@ LARGE = 4 << 20  # bytes. Smaller messages measure latency, not bandwidth.
 # PCIe measured 115 of 300 (NVIDIA/nccl#1161). 64 MiB reach less than that, and PCIe alone reaches a tenth.
 SHARE_NVLINK = 0.2
 LARGE_NVLINK = 64 << 20
-RATE = re.compile(r"(?<![0-9.])([0-9.]+) Gb/sec")
 TABLE_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(.*)")
 OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : (\d+) (OK|FAILED)")
 AVERAGE = re.compile(r"# Avg bus bandwidth\s*: ([0-9.]+)")
@@ -140,9 +141,19 @@ def collect_nccl_rates(seen: ClusterObservations) -> list[NcclSizeResult]:
 
 
 def get_rdma_speed(seen: ClusterObservations, name: str) -> float:
-    """Return the total Gbit/s of a node's active RDMA ports, or 0."""
-    rates = [RATE.search(port["rate"]) for port in list_active_rdma_ports(seen, name)]
-    return sum(float(rate[1]) for rate in rates if rate)
+    """Return the total Gbit/s of the RDMA ports that NCCL uses on a node, or 0.
+
+    A port carries no more than its PCIe link. Each of a DGX Spark's twins has the port's rate and half its lanes.
+    """
+    return sum(
+        min(
+            rate
+            for rate in (parse_first_number(port["rate"]), compute_pcie_rate(port, "current"))
+            if rate
+        )
+        for port in list_nccl_ports(seen, name)
+        if parse_first_number(port["rate"])
+    )
 
 
 def get_interface_speed(seen: ClusterObservations, name: str) -> float:

@@ -20,6 +20,8 @@ from fullmesh.verify.cards import OURS, GpuNodeFacts, find_numa_faults, get_gpu_
 from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.rank_ends import iterate_ranks
 
+FIRST_NUMBER = re.compile(r"\A\d{1,4}(?:\.\d{1,3})?")
+OLD_CODE_MOST = 5.0  # GT/s: generations 1 and 2 send 10 bits for 8, later ones 130 for 128
 UP = "ACTIVE"
 SOCKET = "Socket"
 NETWORK = re.compile(r"Using network ([A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)*)\s*$")
@@ -107,6 +109,28 @@ def find_nccl_networks(seen: ClusterObservations) -> dict[str, str]:
 def list_active_rdma_ports(seen: ClusterObservations, name: str) -> list[RdmaPort]:
     """List the RDMA ports of a node that are up."""
     return [port for port in seen.survey(name).get("rdma", []) if port["state"] == UP]
+
+
+def list_nccl_ports(seen: ClusterObservations, name: str) -> list[RdmaPort]:
+    """List the active RDMA ports of a node that NCCL_IB_HCA selects, or all active ones without it."""
+    held = seen.survey(name).get("environment", {}).get("values", {})
+    hca = held.get("NCCL_IB_HCA", {"value": ""})["value"]
+    ports = list_active_rdma_ports(seen, name)
+    return [port for port in ports if not hca or is_port_selected(hca, port)]
+
+
+def parse_first_number(text: str) -> float:
+    """Return the number at the beginning of a text, or 0."""
+    match = FIRST_NUMBER.match(text)
+    return float(match[0]) if match else 0.0
+
+
+def compute_pcie_rate(port: RdmaPort, which: str) -> float:
+    """Return the rate of a PCIe link in Gbit/s. *which*: ``current`` or ``max``."""
+    held = port.get("pcie", {})
+    lanes = parse_first_number(held.get(f"{which}_link_width", ""))
+    speed = parse_first_number(held.get(f"{which}_link_speed", ""))
+    return lanes * speed * (0.8 if speed <= OLD_CODE_MOST else 128 / 130)
 
 
 def format_hca_port(port: RdmaPort) -> str:

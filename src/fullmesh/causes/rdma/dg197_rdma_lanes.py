@@ -14,31 +14,13 @@ a cold boot.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase, Explains
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.relations import has_same_node
-from fullmesh.observed.survey import RdmaPort
 from fullmesh.result.findings import WARNING, Finding
-
-FIRST_NUMBER = re.compile(r"\A\d{1,4}(?:\.\d{1,3})?")
-OLD_CODE_MOST = 5.0  # GT/s: generations 1 and 2 send 10 bits for 8, later ones 130 for 128
-
-
-def parse_first_number(text: str) -> float:
-    """Return the number at the beginning of a text, or 0."""
-    match = FIRST_NUMBER.match(text)
-    return float(match[0]) if match else 0.0
-
-
-def compute_pcie_rate(port: RdmaPort, which: str) -> float:
-    """Return the rate of a PCIe link in Gbit/s. *which*: ``current`` or ``max``."""
-    held = port.get("pcie", {})
-    lanes = parse_first_number(held.get(f"{which}_link_width", ""))
-    speed = parse_first_number(held.get(f"{which}_link_speed", ""))
-    return lanes * speed * (0.8 if speed <= OLD_CODE_MOST else 128 / 130)
+from fullmesh.verify.nccl_ways import compute_pcie_rate, parse_first_number
 
 
 def rule_rdma_lanes(evidence: ClusterEvidence) -> Iterator[Finding]:

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase, Explains
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.quality.rates import SlowCulprit, Way, find_slow_culprits
-from fullmesh.causes.rdma.dg197_rdma_lanes import compute_pcie_rate, parse_first_number
 from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import WARNING, Finding, join_names
+from fullmesh.verify.nccl_ways import compute_pcie_rate, parse_first_number
 from fullmesh.verify.rdma_tries import RdmaTry, list_rdma_tries, map_rdma_rates, name_rail
 
 SHARE = 0.5  # of what both ports and their PCIe links carry
