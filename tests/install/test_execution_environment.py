@@ -1,6 +1,7 @@
-"""The execution environment: ansible-builder takes its definition and builds an image, which ansible-navigator runs.
+"""Build the execution environment with ansible-builder, and run its image with ansible-navigator.
 
-The definition's base comes from a registry; the image is built on the lab's look-alike of it (environment_image.py).
+The base of the definition comes from a registry. The test builds the image on the lab's look-alike
+of that base (environment_image.py).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ torch_nodes:
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ansible-builder makes of it: the folder in which an image is built."""
+    """Run ansible-builder. Return the folder in which it builds an image."""
     top = tmp_path_factory.mktemp("environment")
     for name in (DEFINITION.name, "requirements.txt"):
         shutil.copy(ROOT / name, top)
@@ -68,7 +69,7 @@ def test_the_image_installs_them_with_hashes_and_without_galaxy(context: Path) -
 
 
 def test_its_ansible_is_the_locks() -> None:
-    """One version of ansible-core, not one and then another over it."""
+    """It installs one version of ansible-core, not one over another."""
     wanted = yaml.safe_load(DEFINITION.read_text())["dependencies"]["ansible_core"]["package_pip"]
     locked = re.search(r"^ansible-core==\S+", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     assert locked
@@ -77,7 +78,7 @@ def test_its_ansible_is_the_locks() -> None:
 
 @pytest.fixture(scope="module")
 def image(context: Path) -> Iterator[environment_image.Image]:
-    """It is built once, and its place is given back."""
+    """Build the image once, and delete it at the end."""
     if os.geteuid() != 0:
         pytest.skip("the lab's images and its podman are root's")
     made = environment_image.build(context)
@@ -87,7 +88,7 @@ def image(context: Path) -> Iterator[environment_image.Image]:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Path:
-    """An inventory of two nodes that nobody contacts."""
+    """Write an inventory of two nodes that are never contacted."""
     path = tmp_path / "hosts.yml"
     path.write_text(HOSTS.replace("SECOND", "2"))
     return path
@@ -95,26 +96,26 @@ def hosts(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def navigator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """ansible-navigator in an environment of its own."""
+    """Install ansible-navigator in its own environment."""
     env = tmp_path_factory.mktemp("navigator") / "env"
     lock = env.with_name("requirements.txt")
     subprocess.run([*NAVIGATOR, "--output-file", lock], cwd=ROOT, check=True)
     install = ["uv", "pip", "install", "--quiet", "--require-hashes", "-r", lock]
     subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, env], check=True)
     subprocess.run([*install, "--python", env / "bin/python"], check=True)
-    # it wants this folder for podman, and a machine without POSIX message queues has none
-    ours = not QUEUES.exists()
-    if ours:
+    # it passes this folder to podman, and a machine without POSIX message queues lacks it
+    missing_queues = not QUEUES.exists()
+    if missing_queues:
         QUEUES.mkdir()
     yield env / "bin/ansible-navigator"
-    if ours:
+    if missing_queues:
         QUEUES.rmdir()
 
 
 def navigated(
     navigator: Path, image: environment_image.Image, hosts: Path, playbook: str
 ) -> subprocess.CompletedProcess[str]:
-    """The command of docs/collection.md; the container's options are the lab's."""
+    """Run the command of docs/collection.md, with the lab's options for the container."""
     command = [navigator, "run", playbook, "-i", hosts.name, "--eei", image.name, "--pp", "never"]
     command += ["-m", "stdout", "--ce", "podman", "--container-options=--privileged"]
     command += ["--container-options=--network=none"]
@@ -142,11 +143,11 @@ def test_the_image_has_the_locks_ansible_and_the_collection(
     )
     assert locked
     assert f"[core {locked[1]}]" in image.run(hosts, "ansible", "--version").stdout
-    told = image.run(hosts, "ansible-galaxy", "collection", "list", "fullmesh.cluster").stdout
-    assert re.search(r"^fullmesh\.cluster +\d", told, re.MULTILINE), told
-    told = image.run(hosts, "ansible-doc", "-t", "module", "fullmesh.cluster.node_facts").stdout
-    assert "node_facts" in told
-    # bindep found that the system package was missing, and dnf brought it
+    output = image.run(hosts, "ansible-galaxy", "collection", "list", "fullmesh.cluster").stdout
+    assert re.search(r"^fullmesh\.cluster +\d", output, re.MULTILINE), output
+    output = image.run(hosts, "ansible-doc", "-t", "module", "fullmesh.cluster.node_facts").stdout
+    assert "node_facts" in output
+    # bindep found that the system package was missing, and dnf installed it
     assert "openssh-clients" in image.run(hosts, "rpm", "-q", "openssh-clients").stdout
 
 
@@ -166,7 +167,9 @@ def test_the_image_reads_the_site_and_derives_a_plan(
 
 
 @pytest.mark.rest
-def test_navigator_runs_it(navigator: Path, image: environment_image.Image, hosts: Path) -> None:
+def test_navigator_runs_the_image(
+    navigator: Path, image: environment_image.Image, hosts: Path
+) -> None:
     done = navigated(navigator, image, hosts, "fullmesh.cluster.show_plan")
     assert done.returncode == 0, done.stdout
     assert '"endpoint": "10.0.0.1:29400"' in done.stdout

@@ -1,4 +1,4 @@
-"""fullmesh-deepspeed: what DeepSpeed's launcher is told from the plan, and what is refused."""
+"""fullmesh-deepspeed: the values that DeepSpeed's launcher gets from the plan, and the refusals."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ PLAN = plan(2)
 RANK = "/opt/fullmesh/bin/fullmesh-rank"
 
 
-class Started(Exception):  # noqa: N818 (what execve would have become)
-    """A program takes the place of this one."""
+class Started(Exception):  # noqa: N818 (stands in for execve)
+    """Raised in place of execve."""
 
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A node with DeepSpeed and pdsh, whose peers answer."""
+    """Make a node with DeepSpeed and pdsh, whose peers answer."""
 
     def become(path: str, words: list[str], env: dict[str, str]) -> None:
-        # as DeepSpeed opens it: by its path, and more than once
+        # read it like DeepSpeed: by its path, and more than once
         lines = [Path(env["DS_ENV_FILE"]).read_text() for _ in range(2)]
         assert lines[0] == lines[1]
         raise Started(json.dumps([path, words, env, lines[0].splitlines()]))
@@ -77,7 +77,7 @@ def started(*argv: str) -> tuple[list[str], dict[str, str], list[str]]:
     return words[1:], env, lines
 
 
-def test_it_gets_the_plan_and_starts_ranks_through_our_program(node: Path) -> None:
+def test_deepspeed_gets_the_plan_and_starts_ranks_through_our_program(node: Path) -> None:
     words, env, lines = started("--bind_cores_to_rank", "train.py", "two words")
     assert words == [
         f"--hostfile={node}/hostfile",
@@ -106,7 +106,7 @@ def test_variables_of_caller_and_files_are_passed_on_only(
     (node / ".deepspeed_env").write_text(
         "MINE=$HOME/x\nGLOO_SOCKET_IFNAME=eth9\n# not=me\nnothing\n"
     )
-    monkeypatch.setenv("ODD", "mine #x")  # a variable of the plan that is no library's
+    monkeypatch.setenv("ODD", "mine #x")  # a variable of the plan that belongs to no library
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "eth7")
@@ -117,10 +117,10 @@ def test_variables_of_caller_and_files_are_passed_on_only(
     assert "NCCL_SOCKET_IFNAME" not in env
 
 
-def test_the_users_file_is_looked_for_where_deepspeed_looks(
+def test_the_users_file_is_found_in_deepspeeds_places(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the home, then in the current folder (runner.py, DEEPSPEED_ENVIRONMENT_PATHS)."""
+    """First in the home, then in the current folder (runner.py, DEEPSPEED_ENVIRONMENT_PATHS)."""
     home = node / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -133,7 +133,7 @@ def test_the_users_file_is_looked_for_where_deepspeed_looks(
     assert started("train.py")[2] == ["FROM=here"]
 
 
-def test_some_of_the_nodes(node: Path) -> None:
+def test_a_job_may_use_some_of_the_nodes(node: Path) -> None:
     words, _, lines = started("--nodes=ubuntu1", "/opt/job", "x")
     assert "--include=10.78.0.12" in words
     assert "--master_addr=10.78.0.12" in words
@@ -152,7 +152,7 @@ def test_a_rank_of_deepspeeds_has_its_place_in_the_plan(
     assert (found["RANK"], found["WORLD_SIZE"], found["GLOO_SOCKET_IFNAME"]) == ("1", "2", "eth1")
     with pytest.raises(launch.LaunchError, match="LA-112"):
         launch.build_rank_env({**by_its_launcher, "WORLD_SIZE": "3"}, build_job_members(PLAN))
-    # torchrun and others set LOCAL_RANK as well
+    # torchrun and others also set LOCAL_RANK
     del by_its_launcher["CROSS_SIZE"]
     with pytest.raises(launch.LaunchError, match=r"LA-112.*no variable shows"):
         launch.build_rank_env(by_its_launcher, build_job_members(PLAN))
@@ -166,7 +166,7 @@ def test_a_rank_of_deepspeeds_has_its_place_in_the_plan(
         ("echo 0.19.$(echo $1 | tail -c 2)", r"LA-115\].*el1: 0.19.1, ubuntu1: 0.19.2"),
     ],
 )
-def test_nodes_that_it_could_only_fail_on(
+def test_nodes_where_deepspeed_must_fail_are_refused(
     node: Path, capsys: pytest.CaptureFixture[str], ssh: str, code: str
 ) -> None:
     (node / "fullmesh-ssh").write_text(f"#!/bin/sh\n{ssh}\n")
@@ -186,7 +186,7 @@ def test_a_missing_file_is_refused_before_any_query(
 ) -> None:
     monkeypatch.setattr(launch, "run_on_nodes", lambda *_: pytest.fail("asked"))
     if missing == "user":
-        monkeypatch.setattr(launch, "read_ssh_user", lambda: "somebody")
+        monkeypatch.setattr(launch, "read_ssh_user", lambda: "other-user")
     else:
         (node / missing).unlink()
         monkeypatch.delenv("FULLMESH_DEEPSPEED")
@@ -195,19 +195,19 @@ def test_a_missing_file_is_refused_before_any_query(
     said = capsys.readouterr().err
     assert said.startswith(f"[{code}]")
     if missing == "user":
-        assert "runuser -u somebody --" in said
+        assert "runuser -u other-user --" in said
         assert "/fullmesh-deepspeed train.py" in said
 
 
 def arrived(word: str) -> str:
-    """A word at a rank, by what stands between (a model of it): DeepSpeed 0.19 (PDSHRunner), pdsh(1), a shell."""
+    """Return a word as a rank gets it, through models of DeepSpeed 0.19 (PDSHRunner), pdsh(1) and a shell."""
     if " " in word:
         word = '"{}"'.format(word.replace('"', '\\"'))
     return at_the_shell(word)
 
 
 def exported(value: str) -> str:
-    """A variable's value at a rank; DeepSpeed's add_export (multinode_runner.py)."""
+    """Return a variable's value as a rank gets it, through DeepSpeed's add_export (multinode_runner.py)."""
     value = value.strip()
     if re.search(r"[^\w@%+=:,./-]", value):
         value = f'"{value}"'
@@ -239,7 +239,7 @@ def test_a_variable_arrives_as_it_was_set(value: str) -> None:
     assert exported(deepspeed.quote_variable(value)) == value
 
 
-def test_without_a_script(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_script_is_refused(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert deepspeed.main([]) == 2
     assert "[LA-104]" in capsys.readouterr().err
     done = subprocess.run(

@@ -111,7 +111,7 @@ CODE = (
     *("node_programs", "src/fullmesh", "roles"),
 )
 STATE = "root's file under /var/lib/fullmesh, which Fullmesh wrote"
-# Function that reads text which Fullmesh wrote itself -> what that is.
+# Function that reads text written by Fullmesh -> the text.
 OWN_TEXT = {
     "module_utils/fullmesh/ask/boot.py:receive_program": "the program, proved by its checksum",
     "module_utils/fullmesh/ask/boot.py:main": "the controller's question",
@@ -146,7 +146,7 @@ OWN_TEXT = {
 
 
 def python_files() -> Iterator[Path]:
-    """Every file of ours that runs on nodes or on the controller; each once."""
+    """List every file that runs on nodes or on the controller, each once."""
     for folder in CODE:
         for path in sorted((ROOT / folder).rglob("*.py")):
             inside = [ROOT / part for part in path.relative_to(ROOT).parents]
@@ -155,7 +155,7 @@ def python_files() -> Iterator[Path]:
 
 
 def functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
-    """Each call and attribute of a file, with the outermost function that it stands in."""
+    """List each call and attribute of a file, with its outermost function."""
     for top in tree.body:
         inner = top.body if isinstance(top, ast.ClassDef) else [top]
         for one in inner:
@@ -164,7 +164,7 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 
 
 def is_json_reader(node: ast.AST) -> bool:
-    """Return whether it reads JSON that was not made in the same expression."""
+    """Return whether the node reads JSON that was not made in the same expression."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     if ast.unparse(node.func) not in ("json.loads", "json.load"):
@@ -183,7 +183,8 @@ def test_foreign_json_is_read_by_one_parser() -> None:
     assert found == set(OWN_TEXT), "use foreign_text.parse_foreign_json, or say who wrote the text"
 
 
-# Pattern whose time can grow faster than its text -> why only root, or the kernel, chooses that text.
+# Pattern whose time can grow faster than its text -> the reason why only root or the kernel chooses
+# that text.
 ROOTS_FILE = "a line of a file that only root writes"
 GROWING = {
     r"^\s*manage_etc_hosts\s*:\s*([^#\n]*?)\s*(?:#.*)?$": ROOTS_FILE,
@@ -201,7 +202,7 @@ RE_METHODS = {
 
 
 def only_from_the_beginning(tree: ast.Module) -> set[int]:
-    """The lines of the patterns whose names are used in their own file, and there for match and fullmatch only."""
+    """List the lines of patterns that are only used in their own file, and only by match and fullmatch."""
     used: dict[str, set[str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -215,7 +216,7 @@ def only_from_the_beginning(tree: ast.Module) -> set[int]:
 
 
 def literal_patterns() -> Iterator[tuple[str, str, bool]]:
-    """Where a regular expression is written, itself, and whether a text is searched for it."""
+    """List each literal regular expression with its place, and whether it searches a text."""
     for path in python_files():
         tree = ast.parse(path.read_text())
         beginning = only_from_the_beginning(tree)
@@ -232,7 +233,7 @@ def literal_patterns() -> Iterator[tuple[str, str, bool]]:
 
 
 def test_no_pattern_on_foreign_text_grows_faster_than_the_text() -> None:
-    """By the structure of each pattern: nothing is timed."""
+    """The test looks at the structure of each pattern, not at times."""
     found, known = {}, set()
     for place, text, searched in literal_patterns():
         why = pattern_growth.why_superlinear(text, 0, searched=searched)

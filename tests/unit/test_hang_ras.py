@@ -1,6 +1,7 @@
-"""NCCL's RAS: what is asked, of whom, and what of its answer is about ranks on this node.
+"""NCCL's RAS: the query, the queried server, and the parts of its answer about ranks on this node.
 
-The server is a FAKE that says what NCCL's user guide shows (Troubleshooting, RAS, JSON output; NCCL 2.29).
+The server is a FAKE with the output of NCCL's user guide (Troubleshooting, RAS, JSON output; NCCL
+2.29).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def status(ranks: list[dict[str, Any]], lost: list[dict[str, Any]]) -> dict[str,
 
 
 class Server:
-    """A FAKE of RAS: acknowledges what is set, then says its text and closes."""
+    """A FAKE of RAS: it acknowledges settings, sends its text and closes."""
 
     def __init__(self, text: str) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -79,7 +80,7 @@ class Server:
     def serve(self) -> None:
         try:
             sock, _ = self.listener.accept()
-        except OSError:  # nobody asked
+        except OSError:  # no client connected
             return
         with sock:
             while b"STATUS\n" not in self.asked:
@@ -116,7 +117,7 @@ def test_only_faults_of_ranks_on_this_node_are_reported(server: Server) -> None:
         },
         4713: {"answers": False, "dead": False, "behind": []},
     }
-    # nothing that changes a job
+    # no command that changes a job
     assert server.asked == hang_ras.QUESTION
     assert {line.split()[0] for line in hang_ras.QUESTION.splitlines()} == {
         b"SET",
@@ -135,14 +136,16 @@ def test_only_faults_of_ranks_on_this_node_are_reported(server: Server) -> None:
         ({"NCCL_RAS_ENABLE": "0"}, ("", 0)),
     ],
 )
-def test_it_is_asked_on_this_machine_alone(env: dict[str, str], wanted: tuple[str, int]) -> None:
+def test_ras_is_queried_on_this_machine_only(env: dict[str, str], wanted: tuple[str, int]) -> None:
     assert hang_ras.find_ras_endpoint(env) == wanted
     if not wanted[1]:
         assert hang_ras.read_ras_status(env, os.getpid(), os.geteuid()) == ({}, "")
 
 
 def test_the_comma_that_nccl_2_28_leaves_out_is_added() -> None:
-    raw = (hang_records.RECORDED / "ras_stopped.txt").read_text()  # 2.28.9, with a stopped rank
+    raw = (
+        hang_records.RECORDED / "ras_stopped.txt"
+    ).read_text()  # from 2.28.9, with a stopped rank
     with pytest.raises(ValueError, match="delimiter"):
         json.loads(raw[raw.index("{") :])
     (communicator,) = hang_ras.parse_status(raw.encode())["communicators"]
@@ -172,12 +175,12 @@ def test_a_silent_ras_has_a_reason() -> None:
     ],
 )
 def test_an_invalid_answer_counts_as_no_answer(text: str, why: str) -> None:
-    said, told = hang_ras.read_ras_status(Server(text).env, os.getpid(), os.geteuid())
+    said, reason = hang_ras.read_ras_status(Server(text).env, os.getpid(), os.geteuid())
     assert said == {}
-    assert why in told
+    assert why in reason
 
 
-def test_an_answer_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hang_ras, "SECONDS", 0.3)
     slow = Server("")
     monkeypatch.setattr(slow, "text", "x")
@@ -186,7 +189,7 @@ def test_an_answer_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -
     slow.ends.set()
 
 
-def test_the_listener_of_another_account_is_not_asked(server: Server) -> None:
+def test_the_listener_of_another_account_is_not_queried(server: Server) -> None:
     strangers = {65534}
     with pytest.raises(OSError, match="another account listens there"):
         hang_ras.choose_loopback("127.0.0.1", server.port, strangers)
@@ -198,9 +201,9 @@ def test_the_listener_of_another_account_is_not_asked(server: Server) -> None:
 
 
 def test_the_answer_that_a_rank_got_is_kept() -> None:
-    told = {"NCCL_RAS_ADDR": "127.0.0.1:4000", "NCCL_RAS_ENABLE": "0", "HOME": "/root"}
+    rank_env = {"NCCL_RAS_ADDR": "127.0.0.1:4000", "NCCL_RAS_ENABLE": "0", "HOME": "/root"}
     sleep = [sys.executable, "-c", "print(flush=True); import sys; sys.stdin.read()"]
-    with subprocess.Popen(sleep, env=told, stdin=-1, stdout=-1) as process:
+    with subprocess.Popen(sleep, env=rank_env, stdin=-1, stdout=-1) as process:
         assert process.stdout is not None
         process.stdout.readline()
         env = hang_look.read_rank_environment(process.pid)
@@ -222,10 +225,10 @@ def test_gloo_ranks_query_no_ras(server: Server) -> None:
     assert not any("ras" in one for one in ranks)
 
 
-def test_the_ras_answer_is_shown_beside_a_finding(
+def test_the_ras_answer_is_shown_with_a_finding(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From its answer to the sentence, on a record whose ranks used NCCL."""
+    """From the RAS answer to the sentence, on a record whose ranks used NCCL."""
     monkeypatch.setattr(hang_answer, "read_inner_pid", lambda pid: pid)
     numbers = {0: 4713, 1: 4712}
 

@@ -1,4 +1,4 @@
-"""Who is taken for the account of jobs, and what is tried as that account."""
+"""The account of jobs: how it is found, and the tests that run as it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ME: Any = {"node": "a", "address": "127.0.0.1", "token": "t", "payload": 0}
 
 @pytest.fixture
 def accounts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A node that has an account for jobs, and nothing that uses it."""
+    """Make a node that has an account for jobs, and no process of it."""
     known = {"jobs": JOBS, "root": pwd.getpwuid(0)}
     monkeypatch.setattr("pwd.getpwnam", known.__getitem__)
     unit = tmp_path / "fullmesh-job@.service"
@@ -66,7 +66,7 @@ PrivateNetwork=no
 RestrictAddressFamilies=AF_UNIX
 LoadState=loaded
 DropInPaths=
-"""  # systemd 252, of a unit made for it
+"""  # from systemd 252, of a unit made for this test
 
 
 def test_the_unit_of_jobs_is_read_as_systemd_shows_it() -> None:
@@ -156,7 +156,7 @@ def test_only_failures_of_the_account_are_its_faults(
     links: Any = [{"node": "b", "port": port, "verdict": "open"} for port in (1, 2)]
     met: Any = [{**links[0], "verdict": "dropped"}, links[1]]
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    answers = iter([met, links[:1], met[:1]])  # as the account, as we, as the account again
+    answers = iter([met, links[:1], met[:1]])  # the job's account, root, the job's account again
     monkeypatch.setattr(job_account, "probe_links", lambda *_: next(answers))
     monkeypatch.setattr(job_account, "run_as_account", lambda _who, work: work())
     said = job_account.probe_as_job_account(
@@ -168,7 +168,7 @@ def test_only_failures_of_the_account_are_its_faults(
 def test_a_login_is_made_for_a_known_account_only(
     accounts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anybody's process can have RANK= in its environment: root opens no session for its account."""
+    """Every process may set RANK= in its environment, so root opens no session for its account."""
     links: Any = [{"node": "b", "port": 1, "verdict": "open"}]
     made: list[str] = []
     held = {"nofile": 1, "memlock": 1, "processes": 1}
@@ -197,8 +197,8 @@ def one_of(place: Any, verdict: str) -> Any:
 @pytest.mark.parametrize(
     ("as_them", "then", "beyond"),
     [
-        ({"b": ["open", "dropped"], "c": ["open"]}, "dropped", ["c"]),  # one of b's stays shut
-        ({"b": ["open", "open"], "c": ["open"]}, "open", []),  # ours come through right after
+        ({"b": ["open", "dropped"], "c": ["open"]}, "dropped", ["c"]),  # one of b's stays blocked
+        ({"b": ["open", "open"], "c": ["open"]}, "open", []),  # root gets through right after
         ({"b": ["dropped", "dropped"], "c": ["dropped"]}, "dropped", []),
     ],
 )
@@ -209,7 +209,7 @@ def test_what_only_the_account_reaches_is_reported(
     then: str,
     beyond: list[str],
 ) -> None:
-    """Found by seed 343 of the surprises: a rule for root's packets was called a link that is shut."""
+    """Found by seed 343 of the surprises: a rule for root's packets was reported as a blocked link."""
     targets = [target("b", 1), target("b", 2), target("c", 1), target("d", 1)]
     links: Any = [one_of(t, "open" if t["node"] == "d" else "dropped") for t in targets]
     they = [False]
@@ -238,9 +238,9 @@ def test_what_only_the_account_reaches_is_reported(
 @pytest.mark.parametrize(
     "turns",
     [
-        ["mtu_black_hole"],  # large packets are lost, whoever sends them
-        ["dropped", "dropped"],  # and so are ours, right after
-        ["dropped", "open", "open"],  # by chance
+        ["mtu_black_hole"],  # large packets are lost for every sender
+        ["dropped", "dropped"],  # root's are lost, too, right after
+        ["dropped", "open", "open"],  # at random
     ],
 )
 def test_intermittent_faults_are_not_blamed_on_the_account(

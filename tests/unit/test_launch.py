@@ -1,4 +1,4 @@
-"""Ranks from the plan whoever starts the job, and refusals before anything waits."""
+"""Ranks get their values from the plan with every launcher, and bad calls are refused before any wait."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ ODD='two words #x'
 """
 
 
-def who(*ranks: int) -> dict[str, Any]:
-    """nodes.json of the two nodes with so many ranks each."""
+def make_nodes_file(*ranks: int) -> dict[str, Any]:
+    """Return nodes.json of the two nodes with this number of ranks each."""
     made = build_job_members(PLAN)
     first = 0
     for node, count in zip(made["nodes"], ranks or (4, 4), strict=True):
@@ -49,21 +49,21 @@ def who(*ranks: int) -> dict[str, Any]:
 
 
 def test_variables_that_differ_between_nodes_are_not_exported() -> None:
-    """Two nodes that have nothing in common: each variable that the role writes on one only, or with another value."""
+    """Two nodes without a common value: each variable that the role writes on only one, or with another value."""
     first, second = PLAN["nodes"].values()
     proxy = {"http_proxy": "http://proxy.example:3128"}
     gid = {"gid": "::ffff:10.78.0.11", "type": "RoCE v2", "index": 3, "interface": "eth1"}
     port = {"device": "mlx5_0", "port": 1, "active": True, "driver": "mlx5", "layer": "Ethernet"}
     roce = facts(hcas=["mlx5_0"], rdma=[{**port, "gids": [gid]}], proxy=proxy)
-    cards = facts()["interfaces"]
-    fast = facts(interfaces=[*cards, {**cards[0], "name": "ib0", "speed": 100000}])
+    nics = facts()["interfaces"]
+    fast = facts(interfaces=[*nics, {**nics[0], "name": "ib0", "speed": 100000}])
     other = {**second, "interface": "ib0", "links": [], "local_ranks": 8}
     plan = {**PLAN, "family": "ipv6"}
     one = cluster_env.build_environment(plan, first, roce)
     two = cluster_env.build_environment(plan, other, fast)
     differing = {name for name in {**one, **two} if one.get(name) != two.get(name)}
     assert {"NCCL_IB_HCA", "NCCL_IB_ADDR_FAMILY", "NCCL_SOCKET_NTHREADS"} <= differing
-    # an index of one node's GID table says nothing of another node's
+    # an index into one node's GID table has no meaning on another node
     assert differing | {"NCCL_IB_GID_INDEX"} == launch.NODES_OWN
 
 
@@ -80,7 +80,7 @@ def test_the_hostfile_has_a_slot_for_each_rank() -> None:
     ]
 
 
-def test_the_small_commands_hand_every_word_over(tmp_path: Path) -> None:
+def test_the_small_commands_pass_every_argument_on(tmp_path: Path) -> None:
     files = launchers.build_command_files(str(tmp_path), "/lib", str(tmp_path / "venv"))
     names = {Path(one["path"]).name for one in files}
     assert names == {
@@ -125,7 +125,7 @@ def test_a_launcher_starts_only_on_a_node_that_passes_its_check(
 
 
 def test_no_command_imports_from_the_callers_environment(tmp_path: Path) -> None:
-    """Root runs them in a shell that may have somebody's PYTHONPATH (su, sudo -E)."""
+    """Root runs them in a shell that may have another user's PYTHONPATH (su, sudo -E)."""
     bad = tmp_path / "bad"
     bad.mkdir()
     for name in ("sitecustomize", "usercustomize", "argparse", "json"):
@@ -167,7 +167,7 @@ def test_no_command_imports_from_the_callers_environment(tmp_path: Path) -> None
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "env").write_text(ENV)
     monkeypatch.setattr(launch, "FOLDER", str(tmp_path))
-    monkeypatch.setattr(launch, "read_nodes_file", who)
+    monkeypatch.setattr(launch, "read_nodes_file", make_nodes_file)
     monkeypatch.delenv("FULLMESH_ENV", raising=False)
     return tmp_path
 
@@ -180,11 +180,11 @@ def program(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-MODES = {"ours": 0o755, "open to all": 0o777, "open to a group": 0o775}
+MODES = {"own": 0o755, "open to all": 0o777, "open to a group": 0o775}
 
 
 @pytest.mark.parametrize(
-    "kind", ["nothing", "ours", "a link", "a file", "open to all", "open to a group"]
+    "kind", ["nothing", "own", "a link", "a file", "open to all", "open to a group"]
 )
 def test_the_compilers_cache_is_the_ranks_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -200,7 +200,7 @@ def test_the_compilers_cache_is_the_ranks_own(
     elif kind == "a file":
         cache.touch()
     used = Path(launch.prepare_compiler_cache())
-    assert (used == cache) is (kind in ("nothing", "ours"))
+    assert (used == cache) is (kind in ("nothing", "own"))
     assert used.is_dir()
     assert not used.is_symlink()
     assert used.stat().st_mode & 0o022 == 0
@@ -221,7 +221,7 @@ def test_a_rank_gets_a_cache_unless_its_caller_named_one(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("local", [0, 1, 2, 3])
 def test_several_nodes_times_several_gpus(node: Path, local: int) -> None:
     env = launch.build_rank_env(
-        {"OMPI_COMM_WORLD_LOCAL_RANK": str(local), "OMPI_COMM_WORLD_SIZE": "8"}, who()
+        {"OMPI_COMM_WORLD_LOCAL_RANK": str(local), "OMPI_COMM_WORLD_SIZE": "8"}, make_nodes_file()
     )
     assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"]) == (str(4 + local), "8", str(local))
     assert (env["NODE_RANK"], env["MASTER_ADDR"], env["ODD"]) == ("1", "10.78.0.11", "two words #x")
@@ -229,7 +229,7 @@ def test_several_nodes_times_several_gpus(node: Path, local: int) -> None:
 
 def test_nodes_with_different_numbers_of_gpus(node: Path) -> None:
     env = launch.build_rank_env(
-        {"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "5"}, who(3, 2)
+        {"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "5"}, make_nodes_file(3, 2)
     )
     assert (env["RANK"], env["LOCAL_WORLD_SIZE"]) == ("4", "2")
 
@@ -237,7 +237,8 @@ def test_nodes_with_different_numbers_of_gpus(node: Path) -> None:
 def test_settings_of_a_node_never_come_from_another(node: Path) -> None:
     caller = {"GLOO_SOCKET_IFNAME": "bond0", "NODE_RANK": "0", "NCCL_DEBUG": "INFO"}
     env = launch.build_rank_env(
-        {**caller, "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_SIZE": "8"}, who()
+        {**caller, "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_SIZE": "8"},
+        make_nodes_file(),
     )
     assert (env["GLOO_SOCKET_IFNAME"], env["NODE_RANK"], env["NCCL_DEBUG"]) == ("eth1", "1", "INFO")
 
@@ -245,7 +246,7 @@ def test_settings_of_a_node_never_come_from_another(node: Path) -> None:
 @pytest.mark.parametrize(
     ("env", "code"),
     [
-        # the seed: rank 7 of a world of 4
+        # the original case: rank 7 of a world of 4
         ({"OMPI_COMM_WORLD_LOCAL_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}, "LA-112"),
         ({"OMPI_COMM_WORLD_LOCAL_RANK": "4", "OMPI_COMM_WORLD_SIZE": "8"}, "LA-112"),
         ({}, "LA-112"),
@@ -265,33 +266,37 @@ def test_settings_of_a_node_never_come_from_another(node: Path) -> None:
         ({"FULLMESH_ENV": "/nowhere"}, "LA-102"),
     ],
 )
-def test_a_process_that_does_not_fit(node: Path, env: dict[str, str], code: str) -> None:
+def test_a_process_that_does_not_fit_the_plan_is_refused(
+    node: Path, env: dict[str, str], code: str
+) -> None:
     with pytest.raises(launch.LaunchError, match=rf"^\[{code}\]"):
-        launch.build_rank_env(env, who())
+        launch.build_rank_env(env, make_nodes_file())
 
 
-def test_slurm_on_some_of_the_nodes(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_may_use_some_of_the_nodes(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(node, "scontrol", 'echo "$3"')
     monkeypatch.setenv("PATH", f"{node}/bin:{os.environ['PATH']}")
     env = {"SLURM_LOCALID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": "ubuntu1"}
-    found = launch.build_rank_env(env, who())
+    found = launch.build_rank_env(env, make_nodes_file())
     assert (found["RANK"], found["WORLD_SIZE"], found["MASTER_ADDR"]) == ("2", "4", "10.78.0.12")
     program(node, "scontrol", "echo what >&2; exit 1")
     with pytest.raises(launch.LaunchError, match=r"LA-111.*what"):
-        launch.build_rank_env(env, who())
+        launch.build_rank_env(env, make_nodes_file())
 
 
 def test_mpirun_gets_the_common_variables_and_the_data_range(node: Path) -> None:
     own = launch.read_node_env(str(node / "env"))
     names = launch.build_export_options(own, {})[1::2]
     assert names == ["MASTER_ADDR", "NCCL_DEBUG", "ODD", "WORLD_SIZE"]
-    options = " ".join(launch.build_mpi_options(who(), who()["nodes"], whole=True))
+    options = " ".join(
+        launch.build_mpi_options(make_nodes_file(), make_nodes_file()["nodes"], whole=True)
+    )
     ports = PLAN["data_ports"]
     assert "--mca btl_tcp_if_include 10.78.0.0/24" in options
     assert f"--mca btl_tcp_port_min_v4 {ports['first']}" in options
     assert f"--mca btl_tcp_port_range_v4 {ports['size']}" in options
     assert "-np 8" in options
-    some = launch.build_mpi_options(who(), who()["nodes"][1:], whole=False)
+    some = launch.build_mpi_options(make_nodes_file(), make_nodes_file()["nodes"][1:], whole=False)
     assert some[some.index("--host") + 1] == "10.78.0.12:4"
 
 
@@ -305,7 +310,9 @@ def test_mpirun_gets_the_common_variables_and_the_data_range(node: Path) -> None
         ({"a": (0, "mpirun (Open MPI) 4.1.1"), "b": (0, "mpirun (Open MPI) 4.1.6")}, "LA-115"),
     ],
 )
-def test_calls_with_which_mpirun_would_fail(answers: dict[str, tuple[int, str]], code: str) -> None:
+def test_calls_that_would_fail_in_mpirun_are_refused(
+    answers: dict[str, tuple[int, str]], code: str
+) -> None:
     with pytest.raises(launch.LaunchError, match=rf"^\[{code}\].*\ba\b"):
         launch.refuse_unfit_nodes(answers, "Open MPI", launch.OPENMPI, launch.MPI_DIFFERS)
 
@@ -315,7 +322,7 @@ def test_nodes_that_agree_pass() -> None:
 
 
 @pytest.mark.parametrize("command", ["mpirun", "orted", "srun", "sbatch"])
-def test_software_that_is_not_there(
+def test_missing_software_is_named(
     node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     monkeypatch.setenv("PATH", str(node))
@@ -324,19 +331,21 @@ def test_software_that_is_not_there(
     assert capsys.readouterr().err.startswith(f"[LA-107] {command} is not installed")
 
 
-def test_a_node_without_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_the_plan_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(launch, "FOLDER", str(tmp_path))
     (tmp_path / "nodes.json").write_text("{")
     with pytest.raises(launch.LaunchError, match=r"LA-102.*nodes\.json"):
         launch.read_nodes_file()
 
 
-def test_no_script(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_script_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert launch.main(["srun", "--nodes=2"]) == 2
     assert "[LA-104]" in capsys.readouterr().err
 
 
-def test_missing_and_foreign_keys_between_nodes(node: Path) -> None:
+def test_missing_and_foreign_keys_between_nodes_are_named(node: Path) -> None:
     with pytest.raises(launch.LaunchError, match="LA-110"):
         launch.read_ssh_user()
     (node / "ssh").mkdir()
@@ -347,23 +356,23 @@ def test_missing_and_foreign_keys_between_nodes(node: Path) -> None:
     launch.refuse_wrong_account(pwd.getpwuid(os.geteuid()).pw_name, [], "fullmesh-mpirun")
 
 
-def test_slurm_down(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_slurm_is_named(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(node, "scontrol", "echo 'Slurmctld(primary) at a is DOWN'; echo '*****'; exit 1")
     monkeypatch.setenv("PATH", f"{node}/bin:{os.environ['PATH']}")
     with pytest.raises(launch.LaunchError, match=r"LA-111.*at a is DOWN"):
         launch.refuse_silent_slurm()
 
 
-def test_slurm_sizes() -> None:
-    assert launch.build_slurm_sizes(who(), []) == ["--ntasks-per-node=4", "--nodes=2"]
-    assert launch.build_slurm_sizes(who(), ["--nodes=1"]) == ["--ntasks-per-node=4"]
+def test_slurm_gets_the_plans_sizes() -> None:
+    assert launch.build_slurm_sizes(make_nodes_file(), []) == ["--ntasks-per-node=4", "--nodes=2"]
+    assert launch.build_slurm_sizes(make_nodes_file(), ["--nodes=1"]) == ["--ntasks-per-node=4"]
     with pytest.raises(launch.LaunchError, match=r"LA-112.*2 and 4"):
-        launch.build_slurm_sizes(who(4, 2), [])
+        launch.build_slurm_sizes(make_nodes_file(4, 2), [])
 
 
 @pytest.fixture
 def etcd_without_v2() -> Iterator[str]:
-    """What etcd 3.4 answers without --enable-v2: its version, and 404 for keys."""
+    """Answer like etcd 3.4 without --enable-v2: its version, and 404 for keys."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -371,7 +380,7 @@ def etcd_without_v2() -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -379,7 +388,9 @@ def etcd_without_v2() -> Iterator[str]:
     server.shutdown()
 
 
-def test_etcd(monkeypatch: pytest.MonkeyPatch, etcd_without_v2: str) -> None:
+def test_an_etcd_without_version_2_is_refused(
+    monkeypatch: pytest.MonkeyPatch, etcd_without_v2: str
+) -> None:
     with pytest.raises(launch.LaunchError, match=r"LA-108.*no etcd is named"):
         launch.refuse_unusable_etcd([""])
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda _name: None)
@@ -396,7 +407,7 @@ def test_etcd(monkeypatch: pytest.MonkeyPatch, etcd_without_v2: str) -> None:
 
 @pytest.fixture
 def lightning(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Our class over a stand-in for Lightning's; molecule/launchers runs it under the real one."""
+    """Load our class over a stand-in for Lightning's. molecule/launchers runs it with the real one."""
     for name in ("lightning", "lightning.fabric", "lightning.fabric.plugins"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     base = SimpleNamespace(ClusterEnvironment=object)
@@ -408,12 +419,12 @@ def lightning(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def seventh() -> dict[str, str]:
-    """The last of two nodes times four GPUs."""
+    """Return the environment of the last of two nodes with four GPUs each."""
     env = {"RANK": "7", "LOCAL_RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
     return env | {"MASTER_ADDR": "10.78.0.11", "MASTER_PORT": "29500"}
 
 
-def test_lightning_ranks(lightning: ModuleType) -> None:
+def test_lightning_gets_its_ranks(lightning: ModuleType) -> None:
     env = lightning.FullmeshEnvironment(seventh())
     assert (env.global_rank(), env.node_rank(), env.local_rank(), env.world_size()) == (7, 1, 3, 8)
     assert (env.main_address, env.main_port) == ("10.78.0.11", 29500)
@@ -424,7 +435,7 @@ def test_lightning_ranks(lightning: ModuleType) -> None:
 
 
 def test_lightning_refuses_rank_7_of_4(lightning: ModuleType) -> None:
-    """``Invalid rank requested : 7/4``: the Trainer knows of one node, the launcher started two."""
+    """``Invalid rank requested : 7/4``: the Trainer has one node, but the launcher started two."""
     env = lightning.FullmeshEnvironment(seventh())
     right = r"\[LA-112\].*rank 7.*devices=4, num_nodes=2"
     with pytest.raises(RuntimeError, match=right):
@@ -437,12 +448,12 @@ def test_lightning_refuses_rank_7_of_4(lightning: ModuleType) -> None:
         env.validate_settings(num_devices=8, num_nodes=1)
 
 
-def test_lightning_without_a_launcher(lightning: ModuleType) -> None:
+def test_lightning_works_without_a_launcher(lightning: ModuleType) -> None:
     with pytest.raises(RuntimeError, match=r"LA-112.*fullmesh-torchrun"):
         lightning.FullmeshEnvironment({"WORLD_SIZE": "8"})
 
 
-def test_no_lightning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_lightning_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("lightning", "lightning_fabric"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "fullmesh_lightning", raising=False)
@@ -461,7 +472,7 @@ def test_no_lightning(monkeypatch: pytest.MonkeyPatch) -> None:
         *((one, True) for one in ("TORCH_DISTRIBUTED_USE_TORCHCOMMS", "TORCHCOMM_TIMEOUT_SECONDS")),
         *((one, False) for one in ("TORCHCOMM_GLOO_HOSTNAME", "TORCHCOMM_GLOO_INTERFACE")),
         ("TORCHCOMM_RANK", False),
-        # a node's own: another node has other cards and addresses
+        # values of one node: another node has other interfaces and addresses
         *((one, False) for one in ("HCCL_IF_IP", "HCCL_SOCKET_IFNAME", "UCX_NET_DEVICES")),
         *(
             (one, False)

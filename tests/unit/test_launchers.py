@@ -84,11 +84,11 @@ def call(
 
 def test_c10d_gets_the_host_of_the_store(wrapper: Path) -> None:
     lines = call(wrapper, "--id", "job1", "train.py", "two words", "").stdout.splitlines()
-    told = "--rdzv-conf=is_host=0,join_timeout=300"
+    store_options = "--rdzv-conf=is_host=0,join_timeout=300"
     assert lines == [
         *C10D,
         "--rdzv-id=job1",
-        told,
+        store_options,
         *SIZES,
         "train.py",
         "two words",
@@ -102,7 +102,7 @@ def test_the_master_hosts_the_store(wrapper: Path) -> None:
     assert "--rdzv-conf=is_host=1,join_timeout=9" in done.stdout
 
 
-def test_static_has_ranks_and_one_fixed_port(wrapper: Path) -> None:
+def test_the_static_rendezvous_has_ranks_and_one_fixed_port(wrapper: Path) -> None:
     lines = call(wrapper, "--static", "--max-restarts=0", "train.py").stdout.splitlines()
     where = ["--node-rank=1", "--master-addr=10.78.0.11", "--master-port=29500"]
     assert lines == [*where, *SIZES, "--max-restarts=0", "train.py", "debug WARN"]
@@ -163,7 +163,7 @@ def stand_in(wrapper: Path, text: str) -> None:
     python.chmod(0o755)
 
 
-def test_etcd_is_asked_first_and_gets_the_rendezvous(wrapper: Path) -> None:
+def test_etcd_is_queried_first_and_gets_the_rendezvous(wrapper: Path) -> None:
     stand_in(wrapper, f'echo "$@" > {wrapper.parent}/asked')
     lines = call(wrapper, "--etcd", "--id", "j", "train.py").stdout.splitlines()
     where = ["--rdzv-backend=etcd-v2", "--rdzv-endpoint=10.78.0.11:2379", "--rdzv-id=j"]
@@ -178,7 +178,7 @@ def test_a_refused_etcd_starts_nothing(wrapper: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_the_older_command_gets_the_plan_too(wrapper: Path) -> None:
+def test_the_older_command_also_gets_the_plan(wrapper: Path) -> None:
     stand_in(wrapper, 'printf "%s\\n" "$@"')
     lines = call(wrapper, "--launch", "--use-env", "train.py").stdout.splitlines()
     where = ["--node-rank=1", "--master-addr=10.78.0.11", "--master-port=29500"]
@@ -189,23 +189,23 @@ def test_the_older_command_imports_nothing_from_the_working_folder(
     wrapper: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "bin/python").symlink_to(sys.executable)
-    theirs = tmp_path / "theirs"
-    for folder, say in ((tmp_path / "real/torch/distributed", "torch's"), (theirs, "somebody's")):
+    foreign = tmp_path / "foreign"
+    for folder, say in ((tmp_path / "real/torch/distributed", "torch's"), (foreign, "foreign")):
         folder.mkdir(parents=True)
         (folder / "launch.py").write_text(f"def main(): print({say!r})\n")
         (folder / "torch.py").write_text(f"print({say!r})\n")
-    done = call(wrapper, "--launch", "train.py", cwd=theirs, PYTHONPATH=str(tmp_path / "real"))
+    done = call(wrapper, "--launch", "train.py", cwd=foreign, PYTHONPATH=str(tmp_path / "real"))
     assert done.stdout == "torch's\n"
 
 
 @pytest.mark.parametrize(
-    "kind", ["nothing", "ours", "a link", "a file", "open to all", "open to a group"]
+    "kind", ["nothing", "own", "a link", "a file", "open to all", "open to a group"]
 )
 def test_the_compilers_cache_is_the_callers_own(wrapper: Path, tmp_path: Path, kind: str) -> None:
     torchrun = tmp_path / "bin/torchrun"
     torchrun.write_text("#!/bin/sh\necho $TORCHINDUCTOR_CACHE_DIR\n")
     cache = tmp_path / f"torchinductor_{os.geteuid()}"
-    modes = {"ours": 0o755, "open to all": 0o777, "open to a group": 0o775}
+    modes = {"own": 0o755, "open to all": 0o777, "open to a group": 0o775}
     if kind in modes:
         cache.mkdir()
         cache.chmod(modes[kind])
@@ -215,9 +215,9 @@ def test_the_compilers_cache_is_the_callers_own(wrapper: Path, tmp_path: Path, k
     elif kind == "a file":
         cache.touch()
     used = Path(call(wrapper, "train.py", TMPDIR=str(tmp_path)).stdout.strip())
-    assert (used == cache) is (kind in ("nothing", "ours"))
+    assert (used == cache) is (kind in ("nothing", "own"))
     assert used.parent == tmp_path
-    assert used.stat().st_mode & 0o077 == (0o055 if kind == "ours" else 0)
+    assert used.stat().st_mode & 0o077 == (0o055 if kind == "own" else 0)
     assert call(wrapper, "train.py", TORCHINDUCTOR_CACHE_DIR="/mine").stdout == "/mine\n"
 
 
@@ -297,7 +297,7 @@ def test_settings_that_can_work_are_not() -> None:
 
 @pytest.mark.parametrize("user", ["", "train", "root"])
 def test_jobs_run_only_as_the_named_account(user: str) -> None:
-    """The unit as the role prints it; with nobody named it starts nothing, and says what to set."""
+    """The unit in the role's form. Without an account, it starts nothing and names the missing setting."""
     environment = Environment(autoescape=False)  # noqa: S701 (a unit of systemd, not a page)
     environment.filters["comment"] = str
     names = yaml.safe_load((TEMPLATES.parent / "vars/main.yml").read_text())
@@ -309,7 +309,7 @@ def test_jobs_run_only_as_the_named_account(user: str) -> None:
     )
     found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     assert found["User"] == (user or "nobody")
-    # root's own jobs read and write what belongs to others
+    # jobs of root read and write files of other accounts
     assert ("CapabilityBoundingSet" in found) == (user != "root")
     done = subprocess.run(
         shlex.split(found["ExecStartPre"]), capture_output=True, text=True, check=False
@@ -325,8 +325,8 @@ def test_a_job_is_watched_by_default(tmp_path: Path, mode: str) -> None:
         f"watched --within 60 --kill-after 0 --stalled 60 -- {tmp_path}/bin/torchrun "
     )
     assert said.endswith("train.py two words\n")
-    told = {"FULLMESH_WATCH_KILL_AFTER": "9", "FULLMESH_WATCH_STALLED": "0"}
-    said = call(path, mode, "--watch", "5", "train.py", **told).stdout
+    settings = {"FULLMESH_WATCH_KILL_AFTER": "9", "FULLMESH_WATCH_STALLED": "0"}
+    said = call(path, mode, "--watch", "5", "train.py", **settings).stdout
     assert said.startswith("watched --within 5 --kill-after 9 --stalled 0 -- ")
     for done in (
         call(path, "--watch", "0", "train.py"),
@@ -337,7 +337,7 @@ def test_a_job_is_watched_by_default(tmp_path: Path, mode: str) -> None:
 
 
 def test_ranks_can_be_queried_by_default(tmp_path: Path) -> None:
-    """The hook comes first in PYTHONPATH, and nothing empty stands there: that would be the caller's folder."""
+    """The hook comes first in PYTHONPATH, without an empty entry, which would mean the caller's folder."""
     path = rendered(tmp_path, 0)
     (tmp_path / "bin/torchrun").write_text('#!/bin/sh\necho "$PYTHONPATH"\n')
     assert call(path, "train.py").stdout == "/opt/fullmesh/hook\n"
@@ -371,7 +371,7 @@ def test_ranks_that_were_not_surveyed_are_marked() -> None:
     assert [one["auto"] for one in build_job_members(plan(2))["nodes"]] == [True, True]
 
 
-def test_the_watch_needs_no_file_that_is_not_brought(tmp_path: Path) -> None:
+def test_the_watch_only_needs_installed_files(tmp_path: Path) -> None:
     role = yaml.safe_load((TEMPLATES.parent / "vars/main.yml").read_text())
     for entry in launchers.build_library_files(role["__launchers_modules"], str(tmp_path)):
         Path(entry["path"]).write_text(entry["content"])

@@ -1,4 +1,4 @@
-"""Hand-over and build, with wheels small enough for a unit test: nothing half done is ever in use."""
+"""Installation of the torch environment with tiny wheels: an incomplete one is never used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DISTRIBUTED = "is_available = is_gloo_available = lambda: True\nis_nccl_availabl
 
 @pytest.fixture(autouse=True)
 def site(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine whose administrator caps torch for everybody: the lock is obeyed all the same."""
+    """Make a machine whose administrator pins torch for all users. The lock still wins."""
     folder = tmp_path_factory.mktemp("xdg")
     cap = folder / "pip/constraints.txt"
     cap.parent.mkdir()
@@ -39,7 +39,7 @@ def sha(path: Path) -> str:
 
 
 def wheel(folder: Path, version: str, says: str = "", needs: str = "") -> Path:
-    """A wheel named torch that imports and says a version."""
+    """Make a wheel named torch that imports and prints a version."""
     path = folder / f"torch-{version}-py3-none-any.whl"
     info = f"torch-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
@@ -57,7 +57,7 @@ def wheel(folder: Path, version: str, says: str = "", needs: str = "") -> Path:
 
 
 def pip_wheel() -> Path:
-    """The one that came with this Python; Debian keeps it elsewhere (PEP 453, WHEEL_PKG_DIR)."""
+    """Return the wheel that came with this Python. Debian has it elsewhere (PEP 453, WHEEL_PKG_DIR)."""
     folder = sysconfig.get_config_var("WHEEL_PKG_DIR")
     places = [Path(ensurepip.__file__).parent / "_bundled", *([Path(folder)] if folder else [])]
     return next(found for place in places for found in sorted(place.glob("pip-*.whl")))
@@ -69,7 +69,7 @@ def lock(*wheels: Path) -> str:
 
 
 def order(root: Path, version: str, **change: Any) -> dict[str, Any]:
-    """What the role asks for, with the bundle already handed over."""
+    """Return the role's request, with the bundle already transferred."""
     source = root / "source"
     source.mkdir(exist_ok=True)
     made = [wheel(source, version, change.pop("says", ""), change.pop("needs", "")), pip_wheel()]
@@ -153,7 +153,7 @@ def test_torch_is_tested_in_a_private_folder(
     assert not Path(place).exists()
 
 
-def test_a_lock_for_several_pythons_gives_the_nodes_lines(tmp_path: Path) -> None:
+def test_a_node_uses_its_lines_of_a_lock_for_several_pythons(tmp_path: Path) -> None:
     asked = order(tmp_path, "1.0")
     now = f"{sys.version_info.major}.{sys.version_info.minor}"
     torch, _, rest = asked["requirements"].partition(" ")
@@ -164,7 +164,7 @@ def test_a_lock_for_several_pythons_gives_the_nodes_lines(tmp_path: Path) -> Non
 
 @pytest.fixture
 def before(tmp_path: Path) -> tuple[str, list[str], bool]:
-    """A node with a working environment (building a real one costs seconds)."""
+    """Make a node with a working environment (building a real one takes seconds)."""
     folder = tmp_path / "venvs/0123456789abcdef"
     (folder / "bin").mkdir(parents=True)
     (folder / "bin/python").symlink_to(sys.executable)
@@ -207,7 +207,7 @@ def test_an_interrupted_build_changes_nothing(
 def test_a_killed_build_is_no_environment(tmp_path: Path) -> None:
     asked = order(tmp_path, "1.0")
     folder = Path(torch_env.observe_torch_venv(asked)["folder"])
-    (folder / "bin").mkdir(parents=True)  # what a power cut leaves: no marker
+    (folder / "bin").mkdir(parents=True)  # the state after a power loss: no marker
     assert torch_env.observe_torch_venv(asked)["needed"]
     assert torch_env.ensure_torch_venv(asked, False)["versions"]["torch"] == "1.0"
 
@@ -236,7 +236,7 @@ def test_a_foreign_environment_is_not_replaced(tmp_path: Path, kind: str) -> Non
 def test_a_place_that_others_can_change_is_refused(
     tmp_path: Path, owner: tuple[int, int], mode: int, deep: int, refused: bool
 ) -> None:
-    """Root runs the environment's Python: who can rename a folder above it runs programs as root."""
+    """Root runs the environment's Python, so the owner of a folder above it could run programs as root."""
     shared = tmp_path / "shared"
     place = shared.joinpath(*"ab"[:deep])
     place.mkdir(parents=True)
@@ -254,7 +254,7 @@ def test_a_place_that_others_can_change_is_refused(
 
 @contextlib.contextmanager
 def another_run(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Lock the store in another process, as a node does that goes on without its controller."""
+    """Lock the store in another process, like a node that continues without its controller."""
     folder.mkdir(exist_ok=True)
     script = f"""
 import fcntl, os, time
@@ -295,7 +295,7 @@ def test_the_next_run_waits_for_an_earlier_build(
 def test_a_build_keeps_its_lock_if_undo_removes_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The undo holds the old folder; the build must not go on without a lock."""
+    """The undo has the old folder open, and the build must not continue without a lock."""
     store = tmp_path / "venvs"
 
     def finish_undo(_seconds: float) -> None:
@@ -320,7 +320,7 @@ def test_the_wait_for_an_earlier_build_ends(tmp_path: Path, act: str) -> None:
     assert torch_env.observe_torch_venv({**asked, "seconds": 60})["needed"]
 
 
-def test_a_python_that_cannot_do_it_is_named(tmp_path: Path) -> None:
+def test_an_unsuitable_python_is_named(tmp_path: Path) -> None:
     seen = torch_env.observe_torch_venv(order(tmp_path, "1.0", python="/nowhere/python3"))
     assert (seen["python"], seen["fault"][:8]) == ("", "[TR-103]")
     bare = tmp_path / "bare"
@@ -334,7 +334,7 @@ def test_a_python_that_cannot_do_it_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A lock, and an index that is a folder."""
+    """Make a lock, and an index that is a folder."""
     index = tmp_path / "index"
     index.mkdir()
     path = wheel(index, "1.0")
@@ -371,7 +371,7 @@ def test_wheels_are_downloaded_once_and_bundled(download: dict[str, Any]) -> Non
     assert wheelhouse.provide_wheels(download)["changed"]
 
 
-def test_wheels_that_are_here_need_no_index(
+def test_existing_wheels_need_no_index(
     download: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PIP_FIND_LINKS")

@@ -1,9 +1,10 @@
-"""The watch and services of the plan, from pictures of real jobs on lab nodes (recorded/watch).
+"""The watch and the plan's services, from recorded states of real jobs on lab nodes (recorded/watch).
 
-``nodes.json`` and ``services.json`` are those of the node el1, by the role launchers. The jobs: JAX's psum with its
-coordinator's port dropped on el1 (``jax-shut-host``: el1's picture, ``jax-shut``: ubuntu1's) and with another listener
-on that port (``jax-taken-host``), fullmesh-ray start against a dropped control store (``ray-shut``), and a server on
-127.0.0.1 at the port of a service of one's own (``api-loopback``).
+``nodes.json`` and ``services.json`` are those of the node el1, written by the role launchers. The
+jobs are: JAX's psum with its coordinator's port dropped on el1 (``jax-shut-host``: el1's state,
+``jax-shut``: ubuntu1's) and with another listener on that port (``jax-taken-host``), fullmesh-ray
+start against a dropped control store (``ray-shut``), and a server on 127.0.0.1 at the port of a
+custom service (``api-loopback``).
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ RECORDS = ROOT / "tests/unit/recorded/watch"
 
 
 def picture(name: str) -> JobSnapshot:
-    """A recorded one, held against its type."""
+    """Load a recorded state, and check it against its type."""
     return convert_value(JobSnapshot, load_record(RECORDS / f"{name}.json"))
 
 
 def plan() -> PartialParticipants:
-    """As a node reads it."""
+    """Return the plan as a node reads it."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("nodes.json", "services.json"):
             (Path(folder) / name).write_text(read_record(RECORDS / name))
@@ -62,7 +63,7 @@ class Watched(watch_job.Watched):
             watch_services.explain_taken_port(problem, "process 1742 (python3 old.py)")
 
     def at(self, clock: float, picture: JobSnapshot) -> list[str]:
-        """The same, and nobody's control character is in it."""
+        """Return the explanation of a state, after a check that it has no control character."""
         said = super().at(clock, picture)
         assert not any(CONTROL.search(one) for one in said)
         return said
@@ -128,7 +129,7 @@ def test_the_owner_of_the_coordinators_port_is_named() -> None:
         "[WA-181] process 1742 (python3 old.py) listens on 10.78.2.11:8482 (jax coordinator) here: it does not belong"
         " to this job,"
     )
-    # on the other node the same address is somebody else's
+    # on the other node the same address belongs to another program
     other = Watched("ubuntu1")
     other.at(0, seen)
     assert not any("WA-181" in one for one in other.at(60, seen))
@@ -142,7 +143,7 @@ def test_a_client_between_two_attempts_still_has_no_answer() -> None:
     [sentence] = job.at(60, tries)
     assert sentence.startswith("[WA-180]")
     assert job.at(65, pauses) == []
-    # then it is through, or has given up
+    # then it connects, or has given up
     through = [{**row, "state": 1} for row in tries["sockets"]]
     assert job.at(66, {**tries, "sockets": through}) == ["together"]
 
@@ -154,7 +155,7 @@ def test_a_client_that_gave_up_is_forgotten() -> None:
     assert [job.at(clock, gone) for clock in (20, 40, 80, 600)] == [[], [], [], []]
 
 
-def test_a_job_that_came_together_is_watched_without_a_word() -> None:
+def test_a_connected_job_gives_no_message() -> None:
     host, client = picture("jax-shut-host"), picture("jax-shut")
     [mine] = [row for row in client["sockets"] if row["peer_port"] == 8482]
     [listens] = [row for row in host["sockets"] if row["port"] == 8482 and row["state"] == 10]
@@ -196,22 +197,20 @@ def test_a_port_with_another_address_is_not_local_only() -> None:
     )
     assert (
         watch_services.find_loopback_listeners(plan(), seen, "ubuntu1") == {}
-    )  # the service lives on el1
+    )  # the service runs on el1
 
 
-def test_services_are_read_beside_the_plan_and_are_not_needed(tmp_path: Path) -> None:
+def test_services_are_read_with_the_plan_and_are_optional(tmp_path: Path) -> None:
     assert watch_judge.find_service_at(plan(), "el1", 10500) == "ray workers"
     assert watch_judge.find_service_at(plan(), "ubuntu1", 6379) == ""
-    assert (
-        watch_judge.find_service_at(plan(), "el1", 9005) == ""
-    )  # udp has no connection to look at
+    assert watch_judge.find_service_at(plan(), "el1", 9005) == ""  # udp has no connection to watch
     (tmp_path / "nodes.json").write_text(read_record(RECORDS / "nodes.json"))
     alone = watch.load_plan(str(tmp_path / "nodes.json"))
     assert "services" not in alone
     assert watch_judge.find_service_at(alone, "el1", 6379) == ""
 
 
-def test_the_controller_hands_the_services_of_its_plan_over() -> None:
+def test_the_controller_passes_on_the_services_of_its_plan() -> None:
     hosts: dict[str, dict[str, Any]] = {
         name: {"fullmesh_address": f"10.78.2.{at}/24", "fullmesh_services": ["jax"]}
         for at, name in ((11, "el1"), (12, "ubuntu1"))

@@ -1,4 +1,4 @@
-"""Xids: lines of the driver's from public logs and NVIDIA's own documents, and what is said of them."""
+"""Xids: the driver's lines from public logs and NVIDIA's documents, and their findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from fullmesh.causes.gpu.vc113_xid import rule_xid_errors
 from fullmesh.result.findings import ERROR, WARNING, Finding
 from fullmesh.verify import xids
 
-# NVIDIA's documents (Xid catalog, Xid errors, Fabric Manager User Guide), stas00/ml-engineering, a gist of 2015.
+# From NVIDIA's documents (Xid catalog, Xid errors, Fabric Manager User Guide),
+# stas00/ml-engineering, a gist of 2015.
 BUS = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus."
 NO_NUMBER = "NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus."
 OLD = "NVRM: Xid (0000:03:00): 14, Channel 00000001"
@@ -21,7 +22,8 @@ ROW = "NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row marked fo
 PAGE = (
     "NVRM: Xid (PCI:0000:01:00): 31, pid=812, name=python, Ch 0000000b, MMU Fault: ENGINE GRAPHICS"
 )
-# An H200 with driver 580.159.04, after an access to address 0x10 and after a failed assert of a kernel.
+# From an H200 with driver 580.159.04, after an access to address 0x10 and after a failed assert of
+# a kernel.
 FAULT = (
     "NVRM: Xid (PCI:0000:00:06): 31, pid=2994, name=python3, channel 0x0000000a, intr 00000000. MMU Fault: "
     "ENGINE GRAPHICS GPC0 GPCCLIENT_T1_8 faulted @ 0x0_00000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_WRITE"
@@ -70,13 +72,14 @@ def test_every_number_has_a_text_and_a_suitable_fix() -> None:
         assert meaning.words, number
         assert meaning.cure, number
         assert f"{number}" in xids.describe_all_xids()
-    # what NVIDIA's catalog calls a program's fault never condemns a card, and a lost card is never a program's
+    # an error of a program (in NVIDIA's catalog) never blames a GPU, and a lost GPU never blames a
+    # program
     assert not any(xids.MEANINGS[one].stops for one in (13, 31, 43, 45, 69, 137))
     assert all(xids.MEANINGS[one].stops for one in (48, 64, 79, 95, 119, 140))
 
 
 def said(*lines: str) -> list[Finding]:
-    """What the rule says of a node whose kernel wrote these lines ten seconds ago."""
+    """Return the findings for a node whose kernel wrote these lines ten seconds ago."""
     seen = copy.deepcopy(nodes_with_gpus())
     stamped = [f"4,{at},990000000,-;{line}" for at, line in enumerate(lines)]
     survey(seen, UBUNTU1)["kernel_log"] = job.parse_kernel_log(stamped, 1000.0)
