@@ -1,4 +1,4 @@
-"""Chromium with one page, driven by Selenium; most steps are commands of its debugging protocol."""
+"""Drive Chromium with one page through Selenium. Most steps are commands of its debugging protocol."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONS = (
 
 
 class Browser:
-    """A headless Chromium with one page; ``quit`` ends it."""
+    """A headless Chromium with one page. ``quit`` ends it."""
 
     def __init__(self) -> None:
         """Start it."""
@@ -32,19 +32,19 @@ class Browser:
         options.binary_location = "/usr/bin/chromium"
         for option in OPTIONS:
             options.add_argument(option)
-        # a page without scripts never answers Selenium's question whether it is loaded
+        # a page without scripts never answers Selenium's query whether it is loaded
         options.page_load_strategy = "none"
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver"))
         self.events: list[dict[str, Any]] = []
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a command of the debugging protocol; its answer."""
+        """Send a command of the debugging protocol. Return its answer."""
         found: dict[str, Any] = self.driver.execute_cdp_cmd(method, params)
         return found
 
     def has_seen(self, event: str) -> bool:
-        """Read the events that have come since, and say whether one of them all is *event*."""
+        """Read the new events. Return whether one of all events so far is *event*."""
         log = self.driver.get_log("performance")
         self.events += [json.loads(entry["message"])["message"] for entry in log]
         return any(found["method"] == event for found in self.events)
@@ -58,7 +58,7 @@ class Browser:
             deviceScaleFactor=1,
             mobile=False,
         )
-        # a scroll that glides is still under way when the next look is taken
+        # smooth scrolling would still be running at the next picture
         features = [
             {"name": "prefers-color-scheme", "value": scheme},
             {"name": "prefers-reduced-motion", "value": "reduce"},
@@ -66,7 +66,7 @@ class Browser:
         self.ask("Emulation.setEmulatedMedia", media=media, features=features)
 
     def open(self, path: Path, scripts: bool = True) -> float:
-        """Load a file; returns the milliseconds until it was loaded and drawn once."""
+        """Load a file. Return the milliseconds until it was loaded and drawn once."""
         self.ask("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.complaints()
         self.has_seen("")
@@ -80,7 +80,7 @@ class Browser:
         return (time.monotonic() - started) * 1000
 
     def run(self, script: str) -> Any:
-        """The value of a JavaScript expression."""
+        """Return the value of a JavaScript expression."""
         found = self.ask(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -93,25 +93,25 @@ class Browser:
         ActionChains(self.driver).send_keys(name).perform()
 
     def picture(self, path: Path) -> bytes:
-        """The whole page as PNG."""
+        """Return the whole page as PNG."""
         found = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         data = base64.b64decode(found["data"])
         path.write_bytes(data)
         return data
 
     def pdf(self) -> bytes:
-        """The page as it is printed."""
+        """Return the printed page as PDF."""
         found = self.ask(
             "Page.printToPDF", printBackground=False, paperWidth=8.27, paperHeight=11.7
         )
         return base64.b64decode(found["data"])
 
     def complaints(self) -> list[str]:
-        """Errors and warnings of the console, exceptions, and what the page's policy stopped."""
+        """Return errors and warnings of the console, exceptions, and violations of the page's policy."""
         return [str(entry["message"]) for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """Every address that the page asked for."""
+        """Return every address that the page requested."""
         self.has_seen("")
         return [
             str(event["params"]["request"]["url"])

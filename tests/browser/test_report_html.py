@@ -24,19 +24,21 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "eight": large(8),
     "thirty": large(30),
     "two-hundred": large(200),
-    # above 32 nodes the probe and the picture go by blocks: what a verification makes of that many nodes' answers
+    # above 32 nodes the probe and the picture use blocks, so this is a verification of that many
+    # nodes
     "sixty-four": dict(simulated_nodes.result(64)),
     "sixty-four-broken": dict(simulated_nodes.result(64, simulated_nodes.name_of(41))),
     "hostile": hostile("".join(HOSTILE), 9),
 }
 WIDTHS = (1280, 400)
-# Milliseconds from the command to the picture; about 250 here. A page that a browser chews on takes tens of seconds.
+# Milliseconds from the command to the picture, about 250 here. An overly complex page takes tens of
+# seconds.
 PATIENCE_MS = 15_000
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The samples as files."""
+    """Write the samples to files."""
     folder = tmp_path_factory.mktemp("pages")
     made = {}
     for name, result in SAMPLES.items():
@@ -47,7 +49,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def pixels(png: bytes) -> tuple[int, int, bytes]:
-    """Width, height and unpacked bytes of a PNG (still filtered: good enough to compare and to sample)."""
+    """Return width, height and unpacked bytes of a PNG (still filtered, which suffices to compare and to sample)."""
     width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
     data, at = b"", 8
     while at < len(png):
@@ -86,7 +88,7 @@ def test_hostile_content_does_nothing(browser: Browser, pages: dict[str, Path]) 
     assert browser.run("document.querySelectorAll('img, iframe, object, link').length") == 0
     assert browser.run("document.querySelectorAll('[onerror], [onmouseover], [style]').length") == 0
     assert browser.complaints() == []
-    # the proof that the policy holds where escaping would not: what gets in does not run
+    # injected content does not run, which proves the page's policy even without escaping
     browser.run(
         "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = 1\">')"
     )
@@ -167,7 +169,8 @@ def test_blocks_of_nodes_have_names_and_both_ends(browser: Browser, pages: dict[
     browser.key(Keys.ARROW_DOWN)
     browser.key("n")
     assert browser.run(detail).startswith("gpu-0002 → gpu-0041 to gpu-0042: dropped (1)")
-    # whole names beside the rows, and the words about a link below the picture, over its whole width
+    # whole names next to the rows, and the words about a link below the picture, over its whole
+    # width
     names = "[...document.querySelectorAll('.heat-state text')].map((e) => e.textContent)"
     assert browser.run(f"{names}.every((name) => /^gpu-\\d{{4}}$/.test(name))")
     below = "document.querySelector('.detail').getBoundingClientRect()"
@@ -196,17 +199,17 @@ def test_paper_has_everything(
     browser.look(740, 1000, "dark", "print")
     browser.open(pages[name], scripts=False)
     browser.ask("Emulation.setScriptExecutionDisabled", value=False)
-    # ink on paper, whatever the reader's screen is like
+    # dark text on white paper, with any screen setting
     ink = browser.run("getComputedStyle(document.querySelector('section h2')).color")
     assert ink == "rgb(27, 35, 48)"
-    # what is folded on a screen is not on paper, without scripts either
+    # collapsed parts are open on paper, also without scripts
     folded = (
         "[...document.querySelectorAll('details:not([open]) > table, details:not([open]) > div')]"
     )
     assert browser.run(f"{folded}.length") > 0
     assert browser.run(f"{folded}.every((e) => e.checkVisibility({{contentVisibilityAuto: true}}))")
     browser.picture(pictures / f"{name}-paper.png")
-    # A4 without its margins; a pixel of rounding
+    # A4 without its margins, plus a pixel for rounding
     assert browser.run("document.documentElement.scrollWidth") <= 741
     hidden = "[...document.querySelectorAll('nav, .copy')].every((e) => !e.getBoundingClientRect().height)"
     assert browser.run(hidden)
@@ -229,7 +232,7 @@ def test_tables_and_headings_have_accessible_names(
     assert levels.count(1) == 1
     assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
     assert browser.run("[...document.querySelectorAll('th')].every((e) => e.scope)")
-    # what scrolls can be reached with the keyboard and has a name
+    # scrolling parts have a name and can be reached with the keyboard
     assert browser.run(
         "[...document.querySelectorAll('.scroll')].every((e) => e.tabIndex === 0 && e.ariaLabel)"
     )
@@ -271,7 +274,7 @@ def test_the_schema_refuses_invalid_results(tools: None, tmp_path: Path) -> None
 
 
 def test_the_samples_are_results() -> None:
-    """The pictures are of what the ladder could have written."""
+    """The pictures show results that a verification could have written."""
     assert json.loads(json.dumps(SAMPLES["dropped"]))["verdict"] == "failed"
 
 

@@ -1,4 +1,4 @@
-"""The cuts of an address on IPv6: the card has no other family, so what is lost there is lost."""
+"""Cut an address on IPv6. The interface has no other family, so a lost address cuts the node off."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_wrong_gateway(lab: Lab, cut: MakeCut) -> None:
 
 
 def test_wrong_prefix(lab: Lab, cut: MakeCut) -> None:
-    """So short that the controller seems to be a neighbour."""
+    """Use a prefix so short that the controller seems to be a neighbor."""
     with cut("wrong prefix"):
         words = lab.start(
             lambda node: lab.link(node, addresses=[node.planned.replace("/64", "/8")])
@@ -30,7 +30,10 @@ def test_wrong_prefix(lab: Lab, cut: MakeCut) -> None:
 
 
 def test_address_of_a_neighbour(lab: Lab, cut: MakeCut) -> None:
-    """The kernel finds it once it is set; whoever answers there is not taken for this node, and it goes back."""
+    """The kernel detects the duplicate when it is set.
+
+    Its owner is not mistaken for this node, and the change reverts.
+    """
     first, second = lab.nodes
     with cut("address that a neighbour has"):
         words = lab.start(

@@ -1,4 +1,4 @@
-"""The collection, installed in an empty place: Ansible finds in it what it needs, without the checkout."""
+"""Install the collection into an empty folder: Ansible finds everything in it, without the checkout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INVENTORY = (ROOT / "docs/collection.md").read_text().partition("```yaml\n")[2].
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that has the installed collection and, in ``work``, an inventory and nothing else."""
+    """Make a folder with the installed collection and a ``work`` folder that only has an inventory."""
     top = tmp_path_factory.mktemp("collection")
     (top / "home").mkdir()
     (top / "work").mkdir()
@@ -36,7 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def archive_of(place: Path) -> Path:
-    """The archive that was made."""
+    """Return the archive."""
     (archive,) = place.glob("fullmesh-cluster-*.tar.gz")
     return archive
 
@@ -49,7 +49,7 @@ def install(place: Path, where: str) -> None:
 
 
 def play(place: Path, *command: str | Path, where: str = "installed") -> str:
-    """A command of Ansible's in the empty folder, without this checkout's settings and paths."""
+    """Run an Ansible command in the empty folder, without this checkout's settings and paths."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "PYTHONPATH"))}
     env |= {"HOME": str(place / "home"), "ANSIBLE_COLLECTIONS_PATH": str(place / where)}
     done = subprocess.run(
@@ -67,14 +67,14 @@ def play(place: Path, *command: str | Path, where: str = "installed") -> str:
     return done.stdout
 
 
-def test_the_whole_site_is_there(place: Path) -> None:
-    """Every role and module of the site is found, by its short name, in the collection."""
+def test_the_collection_has_the_whole_site(place: Path) -> None:
+    """Every role and module of the site is found in the collection by its short name."""
     said = play(
         place, "ansible-playbook", "fullmesh.cluster.site", "-i", "hosts.yml", "--list-tasks"
     )
     for role in ("preflight", "verify_cluster"):
         assert f"fullmesh.cluster.{role} : " in said
-    # of what is included when it is needed Ansible lists nothing
+    # Ansible does not list content that is included at run time
     installed = place / "installed/ansible_collections/fullmesh/cluster"
     phases = "".join(one.read_text() for one in (installed / "playbooks/phases").glob("*.yml"))
     included = set(re.findall(r"include_role:\n +name: (\w+)\n", phases))
@@ -83,7 +83,7 @@ def test_the_whole_site_is_there(place: Path) -> None:
 
 
 def test_the_plan_is_derived_in_it(place: Path) -> None:
-    """The filters run, the core finds the roles' settings beside it."""
+    """The filters run, and the core finds the roles' settings next to them."""
     said = play(place, "ansible-playbook", "fullmesh.cluster.show_plan", "-i", "hosts.yml")
     assert '"endpoint": "10.0.0.1:29400"' in said
 
@@ -109,9 +109,9 @@ def test_every_module_has_its_page(place: Path) -> None:
 
 
 @pytest.mark.rest
-def test_ansible_takes_it_for_whole(place: Path) -> None:
+def test_ansible_verifies_the_collection(place: Path) -> None:
     """Its checksums, its settings, and the syntax of every playbook."""
-    # one that has been used has Python's __pycache__, which ansible-galaxy takes for modified content
+    # a used collection has Python's __pycache__, which ansible-galaxy regards as modified content
     install(place, "unused")
     check = ("ansible-galaxy", "collection", "verify", "--offline", "fullmesh.cluster")
     assert "modified content" not in play(place, *check, where="unused")
@@ -137,7 +137,7 @@ module.exit_json(digest=hashlib.sha256(engine.source()).hexdigest())
 
 @pytest.mark.rest
 def test_a_transaction_finds_its_own_text(place: Path) -> None:
-    """A node keeps the engine as a program, which puts the node back without Ansible: it is read out of the archive."""
+    """A node keeps the engine as a program that restores it without Ansible, and its text comes from the archive."""
     (place / "work/library").mkdir()
     (place / "work/library/probe.py").write_text(PROBE)
     said = play(place, "ansible", "localhost", "-M", "library", "-m", "probe")

@@ -1,4 +1,4 @@
-"""What is read from the kernel of a rank's node: connections, control groups, its log, launchers."""
+"""Data from the kernel of a rank's node: connections, control groups, its log, launchers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from fullmesh.hang import ask
 from fullmesh.hang.judge import judge_job
 from fullmesh.observed.hang import KernelLine, Launcher, NodeHang, Rank
 
-# As this kernel's log had it when a control group's memory was short, behind a record's head (dev-kmsg).
+# A line of this kernel's log from a control group without memory, after a record's head (dev-kmsg).
 KILLED = (
     "Memory cgroup out of memory: Killed process 12284 (python) total-vm:1313752kB, anon-rss:452560kB, "
     "file-rss:79256kB, shmem-rss:0kB, UID:1001 pgtables:1344kB oom_score_adj:0"
 )
-# kernel/hung_task.c's own words, and NVIDIA's (Xid Errors in its documentation)
+# the words of kernel/hung_task.c, and NVIDIA's (Xid Errors in its documentation)
 HUNG = "INFO: task python3:4711 blocked for more than 122 seconds."
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 OTHER = "systemd-journald[20]: Received client request to flush runtime journal."
@@ -35,7 +35,7 @@ OTHER = "systemd-journald[20]: Received client request to flush runtime journal.
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A connection of this process."""
+    """Make a connection of this process."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         here = socket.create_connection(listener.getsockname())
         there, _ = listener.accept()
@@ -46,16 +46,16 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 def test_a_connection_is_reported_from_both_ends(pair: tuple[socket.socket, socket.socket]) -> None:
     here, there = pair
     here.sendall(b"x" * 1000)
-    deadline, told = time.monotonic() + 10, {}
+    deadline, seen = time.monotonic() + 10, {}
     while time.monotonic() < deadline:
-        told = dict(
+        seen = dict(
             hang_evidence.parse_connection(socket.AF_INET, raw)
             for raw in hang_evidence.dump_connections(socket.AF_INET)
         )
-        if told[str(os.fstat(there.fileno()).st_ino)]["unread"] == 1000:
+        if seen[str(os.fstat(there.fileno()).st_ino)]["unread"] == 1000:
             break
-    sent = told[str(os.fstat(here.fileno()).st_ino)]
-    got = told[str(os.fstat(there.fileno()).st_ino)]
+    sent = seen[str(os.fstat(here.fileno()).st_ino)]
+    got = seen[str(os.fstat(there.fileno()).st_ino)]
     assert (sent["here"], sent["port"]) == here.getsockname()
     assert (sent["peer"], sent["peer_port"]) == here.getpeername()
     assert (got["port"], got["peer_port"]) == (sent["peer_port"], sent["port"])
@@ -76,13 +76,13 @@ def test_a_process_that_does_not_read_closes_the_window(
         except BlockingIOError:
             time.sleep(0.05)
         inode = str(os.fstat(here.fileno()).st_ino)
-        told = dict(
+        seen = dict(
             hang_evidence.parse_connection(socket.AF_INET, raw)
             for raw in hang_evidence.dump_connections(socket.AF_INET)
         )
-        shut = told[inode]["zero_window"]
+        shut = seen[inode]["zero_window"]
     assert shut
-    assert told[inode]["unacked"] > 0
+    assert seen[inode]["unacked"] > 0
 
 
 def test_connections_within_a_node_are_omitted(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -92,8 +92,9 @@ def test_connections_within_a_node_are_omitted(pair: tuple[socket.socket, socket
     assert not hang_evidence.is_in_other_network(os.getpid())
 
 
-# `ip -j address show`, iproute2 6.1: a veth pair before and after its other end was up; what is read of it.
-CARDS = [
+# `ip -j address show`, iproute2 6.1: a veth pair before and after its other end was up, with the
+# parsed result.
+INTERFACES = [
     {
         "ifname": "v0",
         "flags": ["NO-CARRIER", "BROADCAST", "MULTICAST", "UP", "M-DOWN"],
@@ -116,34 +117,34 @@ CARDS = [
 
 
 @pytest.mark.parametrize(
-    ("cards", "dark"),
+    ("interfaces", "dark"),
     [
-        (CARDS, {"10.9.9.1": "v0", "fd00::3": "v3"}),
-        # whose the address was is not known, so no card is blamed for it
+        (INTERFACES, {"10.9.9.1": "v0", "fd00::3": "v3"}),
+        # the owner of the address is unknown, so no interface is blamed
         (
-            [CARDS[1], {**CARDS[0], "addr_info": []}, CARDS[2]],
+            [INTERFACES[1], {**INTERFACES[0], "addr_info": []}, INTERFACES[2]],
             {"10.9.9.1": ["v0", "v3"], "fd00::3": "v3"},
         ),
-        ([CARDS[1]], {"10.9.9.1": [], "fd00::3": []}),
+        ([INTERFACES[1]], {"10.9.9.1": [], "fd00::3": []}),
         ([], {}),
     ],
 )
-def test_a_connection_knows_whether_its_card_carries_anything(
-    cards: list[dict[str, Any]],
+def test_a_connection_reports_an_interface_without_carrier(
+    interfaces: list[dict[str, Any]],
     dark: dict[str, str | list[str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """networkd takes the address away with the carrier, seen on a lab node."""
+    """networkd removes the address when the carrier is lost, as seen on a lab node."""
     found = {here: {"here": here} for here in ("10.9.9.1", "10.9.9.2", "fd00::3")}
-    monkeypatch.setattr(hang_evidence, "read_interfaces", lambda: cards)
+    monkeypatch.setattr(hang_evidence, "read_interfaces", lambda: interfaces)
     hang_evidence.mark_dark_connections(found.values())
-    told = {here: one.get("dark", one.get("gone")) for here, one in found.items()}
-    assert {here: said for here, said in told.items() if said is not None} == dark
+    seen = {here: one.get("dark", one.get("gone")) for here, one in found.items()}
+    assert {here: said for here, said in seen.items() if said is not None} == dark
 
 
 @pytest.mark.parametrize(
     ("said", "count"),
-    [(json.dumps(CARDS), 3), ("[]", 0), ('Object "-j" is unknown', 0), ("{}", 0), (None, 0)],
+    [(json.dumps(INTERFACES), 3), ("[]", 0), ('Object "-j" is unknown', 0), ("{}", 0), (None, 0)],
 )
 def test_nics_are_reported_if_iproute_lists_them(
     said: str | None, count: int, monkeypatch: pytest.MonkeyPatch
@@ -170,13 +171,13 @@ def test_the_tightest_control_group_counts(tmp_path: Path, monkeypatch: pytest.M
     (own.parent / "cpu.stat").write_text(
         "usage_usec 9\nnr_periods 30\nnr_throttled 24\nthrottled_usec 4251337\n"
     )
-    told = {
+    seen = {
         "/proc/7/cgroup": b"0::/user.slice/job.scope\n",
         "/proc/mounts": f"cgroup2 {tmp_path} cgroup2 rw 0 0\n".encode(),
     }
     read = hang_evidence.watch_look.read_proc_bytes
     monkeypatch.setattr(
-        hang_evidence.watch_look, "read_proc_bytes", lambda path, *_: told.get(path) or read(path)
+        hang_evidence.watch_look, "read_proc_bytes", lambda path, *_: seen.get(path) or read(path)
     )
     assert hang_evidence.read_cgroup_limits(7) == {
         "cpus": 0.1,
@@ -193,7 +194,7 @@ def test_the_tightest_control_group_counts(tmp_path: Path, monkeypatch: pytest.M
 def test_control_groups_of_version_1_limit_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside version 2 without these controllers, as a hybrid system has it."""
+    """Next to version 2 without these controllers, as on a hybrid system."""
     own, cpu = tmp_path / "memory/docker/a", tmp_path / "cpu/docker/a"
     own.mkdir(parents=True)
     cpu.mkdir(parents=True)
@@ -208,13 +209,13 @@ def test_control_groups_of_version_1_limit_as_well(
     mounts = f"cgroup2 {tmp_path}/unified cgroup2 rw 0 0\n" + "".join(
         f"cgroup {tmp_path}/{one} cgroup rw,relatime,{one} 0 0\n" for one in ("cpu", "memory")
     )
-    told = {
+    seen = {
         "/proc/7/cgroup": b"4:memory:/docker/a\n1:cpu:/docker/a\n0::/docker/a\n",
         "/proc/mounts": mounts.encode(),
     }
     read = hang_evidence.watch_look.read_proc_bytes
     monkeypatch.setattr(
-        hang_evidence.watch_look, "read_proc_bytes", lambda path, *_: told.get(path) or read(path)
+        hang_evidence.watch_look, "read_proc_bytes", lambda path, *_: seen.get(path) or read(path)
     )
     assert hang_evidence.read_cgroup_limits(7) == {
         "cpus": 1.5,
@@ -227,13 +228,13 @@ def test_control_groups_of_version_1_limit_as_well(
 
 
 def test_swapped_memory_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {
+    seen = {
         "/proc/7/status": b"Name:\tpython (a) b\nVmRSS:\t  900 kB\nVmSwap:\t    2048 kB\nThreads:\t3\n",
         "/proc/7/stat": b"7 (python (a) b) D 1 7 7 0 -1 4194304 5120 0 4711 0 12 3 0 0 20 0 3 0 99 1 2\n",
     }
     real = hang_evidence.watch_look.read_proc_bytes
     monkeypatch.setattr(
-        hang_evidence.watch_look, "read_proc_bytes", lambda path: told.get(path, b"")
+        hang_evidence.watch_look, "read_proc_bytes", lambda path: seen.get(path, b"")
     )
     assert hang_evidence.read_paging(7) == {"swapped": 2 << 20, "from_disk": 4711}
     assert hang_evidence.read_paging(8) == {"swapped": 0, "from_disk": 0}
@@ -242,7 +243,8 @@ def test_swapped_memory_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mine <= hang_evidence.read_paging(os.getpid())["from_disk"] <= mine + 100
 
 
-# a FAKE of nvidia-smi: its answers' form is its own (nvidia-smi --help-query-gpu, --help-query-compute-apps)
+# a FAKE of nvidia-smi, with its output format (nvidia-smi --help-query-gpu,
+# --help-query-compute-apps)
 SMI = """#!/bin/sh
 case $1 in
     *gpu=*clocks*) SPEEDS ;;
@@ -314,9 +316,9 @@ def test_a_driver_without_answer_is_reported(
 
 def test_lines_of_the_kernel_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.clock_gettime(time.CLOCK_MONOTONIC)
-    told = [(now - 2 * hang_evidence.OLDEST, KILLED), (now - 50, OTHER), (now - 40, HUNG)]
+    seen = [(now - 2 * hang_evidence.OLDEST, KILLED), (now - 50, OTHER), (now - 40, HUNG)]
     monkeypatch.setattr(
-        hang_evidence, "read_kernel_log", lambda: [*told, (now - 30, XID), (now - 5, KILLED)]
+        hang_evidence, "read_kernel_log", lambda: [*seen, (now - 30, XID), (now - 5, KILLED)]
     )
     found = hang_evidence.find_kernel_events()
     assert [(one["kind"], one["pid"], one["name"]) for one in found] == [
@@ -330,7 +332,7 @@ def test_lines_of_the_kernel_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_kernels_log_is_read_to_its_end() -> None:
-    """As root a real one; without rights there is none, and nothing falls over."""
+    """Root reads a real log. Without rights there is none, and the reader still works."""
     found = list(hang_evidence.read_kernel_log())
     assert found == sorted(found, key=lambda one: one[0]) or not found
     assert all(text for _, text in found[:20])
@@ -363,7 +365,8 @@ def test_a_torchrun_reports_its_ranks() -> None:
         process.kill()
 
 
-# --- ranks of which nothing is left -----------------------------------------------------------------
+# --- ranks without any remaining process
+# -----------------------------------------------------------
 
 
 def running(rank: int, world: int = 2) -> Rank:

@@ -1,7 +1,8 @@
-"""Files of others keep their line ends, and bytes that are no UTF-8, where we edit them.
+"""Edits of foreign files keep their line ends, and bytes that are not UTF-8.
 
-Read by the reader that the modules use and written by their writer: Python's own makes a line feed of each carriage
-return, so an edit of one line used to change every other one of a file that came from another system.
+The tests use the reader and the writer of the modules. Python's own reader turns each carriage
+return into a line feed. An edit of one line once changed every other line of a file from another
+system.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ id=eth1
 interface-name=eth1
 autoconnect=true
 """
-# What is there, the edit, and the lines of it that are not ours to change.
+# The content, the edit, and the number of lines that must not change.
 EDITS: dict[str, tuple[str, Callable[[str], str], int]] = {
     "hosts": (
         "127.0.0.1 localhost\n127.0.1.1 el1\n10.9.9.9 storage\n",
@@ -98,12 +99,12 @@ def test_the_node_reads_as_the_other_readers_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(raw)
     read = NetworkNode(lambda _command: (0, "", ""), str(tmp_path)).read("/file")
     assert read.encode("utf-8", "surrogateescape") == raw
-    # undo compares what stands there with what it has kept
+    # undo compares the current content with the stored one
     assert change.decode_file_text(raw) == read
 
 
-# Each is white space or a line end for str.split(), str.strip(), str.splitlines() or a pattern's \\s. For isspace(3) in
-# the C locale only the first two are: the others are content.
+# Each is white space or a line end for str.split(), str.strip(), str.splitlines() or a pattern's
+# \s. isspace(3) in the C locale only knows the first two, so the others are content.
 SPACES = [
     chr(one) for one in range(0x3001) if chr(one).isspace() or len(f"a{chr(one)}b".splitlines()) > 1
 ]
@@ -119,7 +120,7 @@ def test_an_edit_keeps_a_line_with_any_space_of_unicode(name: str) -> None:
         try:
             after = edit(text + comment + "\n" + comment)
         except ForeignError:
-            # a line end of YAML: only netplan has others than the line feed
+            # line ends of YAML: only netplan has others than the line feed
             assert (name, one in "\x85\u2028\u2029") == ("netplan", True)
             continue
         assert after.split("\n").count(comment) == 2, repr(one)
@@ -133,7 +134,7 @@ def test_words_are_split_where_the_readers_of_files_split_them(one: str) -> None
     assert files.split_words(f" {one}" if not joined else "\n") == []
 
 
-# What reads or edits files of others, or what their programs print of them.
+# Code that reads or edits foreign files, or the output of foreign programs about them.
 READERS = [
     *("network/backends/*.py", "network/change.py", "facts/configured.py"),
     *("network/give_back.py", "network/static_ip.py", "network/ways.py", "packages/sources.py"),
@@ -148,7 +149,7 @@ PATTERNS = {"compile", "search", "match", "fullmatch", "findall", "finditer", "s
 
 
 def unicode_spaces(tree: ast.AST) -> list[int]:
-    """The lines in which Python's own idea of white space decides."""
+    """List the lines that depend on Python's own idea of white space."""
     found = []
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
@@ -182,7 +183,7 @@ def test_readers_of_foreign_files_know_ascii_white_space_only() -> None:
 
 @pytest.mark.parametrize("render", ["hosts", "chrony"])
 def test_our_block_is_recognized_with_other_line_ends(render: str) -> None:
-    """Some editors give a whole file the line ends of their own system."""
+    """Some editors convert a whole file to the line ends of their own system."""
     text, edit, _kept = EDITS[render]
     converted = edit(text).replace("\n", "\r\n")
     again = edit(converted)

@@ -1,4 +1,4 @@
-"""What runs on nodes loads with the oldest and the newest Python that nodes have, laid out as Ansible does it."""
+"""Code for nodes loads with the oldest and the newest Python of nodes, in Ansible's layout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pythons import NODES, ROOT, interpreter, laid_out
 
-# The first runs on the controller, beside amazon.aws; the second needs PyTorch Lightning.
+# The first one runs on the controller, with amazon.aws. The second one needs PyTorch Lightning.
 ELSEWHERE = ("ec2_revoked_rules", "fullmesh_lightning")
 PROGRAMS = ("library", "node_programs", "roles/verify_cluster/files")
 LOAD = """
@@ -33,14 +33,14 @@ sys.exit(bool(failed))
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a node gets of Ansible: its module_utils and ours, and nothing else."""
+    """Make the part of Ansible that a node gets: its module_utils and ours."""
     top = laid_out(tmp_path_factory.mktemp("node"))
     assert (top / "ansible/module_utils/fullmesh/files.py").is_file()
     return top
 
 
 @pytest.mark.parametrize("version", NODES)
-def test_it_loads(version: str, node: Path) -> None:
+def test_each_module_and_program_loads(version: str, node: Path) -> None:
     python = interpreter(version)
     if not python:
         pytest.skip(f"no Python {version} on this machine")
@@ -57,7 +57,7 @@ def test_it_loads(version: str, node: Path) -> None:
         for one in shared
         if one.stem != "__init__"
     ]
-    # what is installed on nodes, or sent to them, finds its neighbours beside itself
+    # programs on nodes, installed or sent, find their neighbors in their own folder
     path = os.pathsep.join(str(one) for one in (node, *folders[1:]))
     done = subprocess.run(
         [python, "-c", LOAD, *programs],

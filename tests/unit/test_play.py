@@ -1,4 +1,4 @@
-"""A run in front of the user: the events of a real ansible-playbook, what is made of them, and how it ends."""
+"""A run as users see it: the events of a real ansible-playbook, their display, and its end."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ nodes:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A playbook that does what can happen, and its inventory."""
+    """Make a playbook with every kind of event, and its inventory."""
     path = tmp_path_factory.mktemp("play")
     (path / "hosts.yml").write_text(
         INVENTORY.replace("PLACE", str(path)).replace("PYTHON", sys.executable)
@@ -93,7 +93,7 @@ def command(folder: Path, *more: str, playbook: str = "play.yml") -> list[str]:
 
 @pytest.fixture(scope="module")
 def ran(folder: Path) -> tuple[run.RunOutcome, views.PlainView, str]:
-    """It ran once in front of a plain view."""
+    """Run it once with a plain view."""
     shown = views.PlainView(io.StringIO())
     outcome = run.run_with_view(command(folder), shown, folder / "runs/first")
     return outcome, shown, cast("io.StringIO", shown.stream).getvalue()
@@ -108,7 +108,7 @@ def recorded(folder: Path, name: str = "first") -> list[dict[str, Any]]:
 def test_stored_files_of_a_run_are_private_to_the_operator(
     ran: object, folder: Path, name: str
 ) -> None:
-    """Diffs of files stand in it that only root reads on the nodes."""
+    """They have diffs of files that only root may read on the nodes."""
     del ran
     assert stat.S_IMODE((folder / "runs/first" / name).stat().st_mode) == 0o600
 
@@ -153,11 +153,11 @@ def test_phases_and_failures_are_shown_in_full(
         "  [XX-103] 2 is wrong. Set 1.",
         "  [XX-103] 3 is wrong. Set 1.",
     ]
-    # what a block caught and could not help, with the words of its first cause
+    # an error that a block caught without a repair, with the text of its first cause
     at = told.index("FAILED on a, in firewall: Fail")
     assert told[at + 1 : at + 3] == ["  non-zero return code", "  words"]
     assert "  [XX-104] not repaired. Look." in told
-    # caught, and all went on
+    # caught, and the run continued
     assert "XX-101" not in text
     assert "Nobody minds" not in text
     assert shown.progress.changed() == {"a": 1, "b": 1}
@@ -219,7 +219,7 @@ def test_apply_lists_the_nodes_that_it_changes_first(
         args = argparse.Namespace(verbose=False, progress=options.PLAIN, more=more)
         playbook.run_playbook_verb(place, hosts, args, preview="plan")
         said = capsys.readouterr().err.splitlines()
-        # on a slow machine a sign of life comes before
+        # on a slow machine a progress line comes first
         first = next(line for line in said if not line.startswith("  …"))
         assert first.startswith("apply may change 1 node: a. To preview: ./fullmesh plan -i "), raw
         assert first.endswith("hosts.yml --limit=a")
@@ -271,9 +271,9 @@ def test_a_password_is_asked_for_before_the_view_begins(
     typed = [sys.executable, "-c", ON_TERMINAL, progress, str(tmp_path / "run")]
     typed += command(folder, "--ask-become-pass", playbook="becomes.yml")
     pid, terminal = pty.fork()
-    if not pid:  # the child has the terminal as its own, where the password is asked for
+    if not pid:  # the child's controlling terminal, which asks for the password
         os.environ.update(PYTHONPATH=str(ROOT / "src"), TERM="xterm")
-        os.execv(sys.executable, typed)  # noqa: S606 (our own Python, on a terminal of its own)
+        os.execv(sys.executable, typed)  # noqa: S606 (this Python, on its own terminal)
     seen, answered = b"", False
     with contextlib.suppress(OSError):  # the child's end of the terminal is closed
         while found := os.read(terminal, 4096):
@@ -316,7 +316,7 @@ SLEEPS = """
       ansible.builtin.command: sleep 300
       changed_when: false
 """
-# A shell has what it starts in the background ignore Ctrl-C, and that is inherited (POSIX, 2.11).
+# A shell lets its background processes ignore Ctrl-C, and children inherit that (POSIX, 2.11).
 DRIVER = """
 import io, signal, sys
 from pathlib import Path
@@ -327,7 +327,7 @@ run.run_with_view(sys.argv[2:], views.PlainView(sys.stderr), Path(sys.argv[1]))
 """
 
 
-def nobody_left(session: int) -> bool:
+def is_session_empty(session: int) -> bool:
     """Return whether all processes of a session are gone. Their new parent needs a moment to notice their end."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
@@ -377,7 +377,7 @@ def test_a_signal_ends_the_play_and_its_workers(
     assert time.monotonic() - begun < 25
     assert process.returncode != 0
     assert "FAILED network" in rest
-    assert nobody_left(process.pid)
+    assert is_session_empty(process.pid)
 
 
 def test_the_deadline_ends_a_play(folder: Path, tmp_path: Path) -> None:
@@ -524,7 +524,7 @@ def test_a_plan_changes_nothing_and_shows_the_table(
     assert not (folder / "small").exists()
 
 
-def test_a_run_as_one_document(
+def test_a_run_is_shown_as_one_document(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "small.yml").write_text(SMALL)

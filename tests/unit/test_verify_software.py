@@ -1,4 +1,4 @@
-"""What may differ between nodes: named with the odd ones, and quiet where there is nothing to say."""
+"""Differences of software between nodes: the odd ones are named, and equal nodes give no finding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RULES = (rule_software_drift, rule_cuda_version, rule_two_nccls, rule_known_defe
 
 
 def cluster(**values: dict[str, str]) -> ClusterObservations:
-    """Three nodes, each of which says what is given for it, beside what all say."""
+    """Make three nodes with the given answers, besides those that all give."""
     seen = ladder_samples.healthy()
     for name in seen.plan["nodes"]:
         own = seen.facts(name)
@@ -57,7 +57,7 @@ def test_equal_or_silent_nodes_give_no_finding() -> None:
 
 @pytest.mark.parametrize("key", [*LOOKED_AT])
 def test_the_odd_node_is_named(key: str) -> None:
-    said = key in ("torch_cuda", "driver_cuda")  # of the others as well
+    said = key in ("torch_cuda", "driver_cuda")  # also by the other nodes
     usual = {name: {key: "usual"} for name in ("el1", "ubuntu2")} if said else {}
     (found,) = rule_software_drift(cluster(**{**usual, "ubuntu1": {key: "other"}}))
     assert (found.code, found.node, found.severity) == ("VC-116", "ubuntu1", WARNING)
@@ -101,7 +101,7 @@ def test_the_fix_for_a_new_torch_is_a_lock_for_the_driver() -> None:
         devices=[
             {"vendor": "nvidia", "bus": "0000:01:00.0", "device": "0x2330", "driver": "nvidia"}
         ],
-        nvidia_driver="535.183.01",  # its nvidia-smi says CUDA 12.2
+        nvidia_driver="535.183.01",  # its nvidia-smi reports CUDA 12.2
         nvidia_shown=1,
     )
     assert accelerators.choose_torch_build("el1", named[1], "", older) == f"cuda{named[2]}"

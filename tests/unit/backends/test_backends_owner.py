@@ -32,12 +32,12 @@ def nm(word: str) -> dict[str, tuple[int, str]]:
         ("eth1", {}, nm("disconnected"), "networkmanager"),
         ("eth1", {}, nm("connected"), "networkmanager"),
         ("eth1", {}, nm("external"), "networkmanager"),
-        # NetworkManager runs and keeps off: whoever else is there
+        # NetworkManager runs without managing the interface, so another program owns it
         ("eth1", {}, nm("unmanaged"), ""),
         ("eth1", {}, nm("unmanaged") | NETPLAN, "netplan"),
         ("eth1", {}, nm("unmanaged") | NETWORKD, "networkd"),
         ("eth1", MAIN, nm("unmanaged") | IFUPDOWN, "ifupdown"),
-        # NM_CONTROLLED=no: EL9 has nobody else who would bring it up
+        # NM_CONTROLLED=no: EL9 has no other program that would bring it up
         ("ens33", IFCFG, nm("unmanaged"), ""),
         # a stanza without ifupdown is a leftover of the upgrade to netplan
         ("eth1", MAIN, NETPLAN, "netplan"),
@@ -54,7 +54,7 @@ def nm(word: str) -> dict[str, tuple[int, str]]:
         ("eth1", {}, {}, ""),
     ],
 )
-def test_the_owner_is_asked_not_guessed(
+def test_the_owner_is_queried_instead_of_guessed(
     interface: str, files: dict[str, str], says: dict[str, tuple[int, str]], owner: str
 ) -> None:
     assert Machine(files, says).owner(interface) == owner

@@ -26,7 +26,7 @@ def test_a_snapshot_contains_kernel_only_state(name: str) -> None:
 
 
 def deleted(lines: list[str]) -> list[str]:
-    """The devices that are removed where they are there, in order."""
+    """List the devices to remove if they exist, in order."""
     return [line.rpartition(" ")[2] for line in lines if 'ip link delete "$0"' in line]
 
 
@@ -82,7 +82,7 @@ def test_a_lease_does_not_become_permanent_in_the_rollback() -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_only_the_interfaces_that_are_named_are_touched(name: str) -> None:
+def test_only_the_named_interfaces_are_changed(name: str) -> None:
     before = snapshot(name, [link(interface="eth1"), link(interface="eth2")])
     links = [link(interface="eth1"), link(interface="eth2", addresses=["10.5.0.1/24"])]
     lines = flat(
@@ -94,7 +94,7 @@ def test_only_the_interfaces_that_are_named_are_touched(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_bond_of_another_mode_is_made_anew(name: str) -> None:
+def test_a_bond_of_another_mode_is_recreated(name: str) -> None:
     before = snapshot(name, [LACP])
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
     assert "ip link delete bond0" in flat(
@@ -105,7 +105,7 @@ def test_a_bond_of_another_mode_is_made_anew(name: str) -> None:
     )
 
 
-def test_a_vlan_of_another_tag_is_made_anew() -> None:
+def test_a_vlan_of_another_tag_is_recreated() -> None:
     before = snapshot("networkd", [TAGGED])
     other = TAGGED | {"vlan": {"id": 9, "parent": "bond0"}}
     lines = flat(networkd.build_activation_commands([other], before))
@@ -120,7 +120,7 @@ MADE_LACP = (
 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_rollback_recreates_a_changed_bond_and_its_vlans(name: str) -> None:
-    """networkd leaves a living device as it is (systemd#9627), ifupdown's stanza makes none where one stands."""
+    """networkd does not change an existing device (systemd#9627), and ifupdown's stanza does not recreate one."""
     before = snapshot(name, [TAGGED, LACP])
     before["profiles"] = {"bond0": "a-uuid"} if "profiles" in before else {}
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
@@ -137,10 +137,10 @@ def test_the_rollback_recreates_a_changed_bond_and_its_vlans(name: str) -> None:
     assert name not in ("networkd", "netplan") or "networkctl reload" in after
     up = "nmcli --wait 20 connection up uuid a-uuid"
     assert name != "networkmanager" or up in after
-    # neither can be named before its owner has made it
+    # neither can be named before its owner has created it
     assert not [one for one in lines if "flush dev bond0" in one]
     assert not [one for one in lines if "networkctl reconfigure" in one and "bond0" in one]
-    # what somebody had made by hand nobody makes again
+    # no owner recreates a manual device
     made = [one for one in after if "ip link add" in one]
     assert [one.split('$0" ')[-1] for one in made] == [
         MADE_LACP,
@@ -164,7 +164,7 @@ def test_the_rollback_ignores_a_device_that_was_not_recreated(name: str) -> None
 
 @pytest.mark.parametrize("name", ["networkd", "netplan", "ifupdown"])
 def test_devices_removed_with_a_bond_are_not_listed_or_flushed(name: str) -> None:
-    """A command for a device that is gone fails, and would undo the change."""
+    """A command for a missing device fails, and would undo the change."""
     other = LACP | {"bond": {"mode": "active-backup", "members": ["eth1", "eth2"], "miimon": 100}}
     before = kernel_state.with_remade([TAGGED, other], snapshot(name, [TAGGED, LACP]))
     lines = flat(network_owner.get_backend(name).build_activation_commands([TAGGED, other], before))
@@ -172,7 +172,7 @@ def test_devices_removed_with_a_bond_are_not_listed_or_flushed(name: str) -> Non
     assert not [one for one in lines if one.startswith(acting) and "bond0" in one]
 
 
-def test_devices_that_an_undo_recreates() -> None:
+def test_an_undo_recreates_these_devices() -> None:
     then = snapshot("netplan", [TAGGED, LACP])
     now = json.loads(json.dumps(then))
     assert kernel_state.find_changed_devices(then, now) == []

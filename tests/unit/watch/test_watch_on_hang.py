@@ -1,4 +1,4 @@
-"""watch --on-hang: which finding leads to what, the dump, and what a restart needs."""
+"""watch --on-hang: the action after each finding, the dump, and the conditions of a restart."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ TORCHRUN = "torchrun --nnodes=1:3 --rdzv-backend=c10d --rdzv-endpoint=el1:29400 
 
 
 def verdict_of(name: str, disputed: dict[int, list[str]] | None = None) -> StallVerdict:
-    """The verdict about a job that was recorded."""
+    """Return the result about a recorded job."""
     samples = hang_records.load(name)
     return StallVerdict([(QueriedJob("a", "u", samples), judge_job(samples))], disputed or {})
 
 
 def job_hosts(count: int = 3) -> JobHosts:
-    """A plan, and how its nodes are reached."""
+    """Return a plan, and the connections to its nodes."""
     made = plan(count)
     return cast("JobHosts", {"plan": made, "hosts": {name: {} for name in made["nodes"]}})
 
@@ -88,7 +88,7 @@ def test_a_node_outside_the_job_is_never_left_out() -> None:
 
 
 def test_a_node_cannot_blame_another_one_for_its_own_rank() -> None:
-    """n1 answers for the rank of n2 as well, so that n2 would be named for what n1 says."""
+    """n1 also answers for the rank of n2, so that its data would blame n2."""
     samples = hang_records.load("late_sleep")
     looks: list[list[Rank]] = [samples[-1], [one for one in samples[-1] if one["rank"] == 1]]
     answers = [
@@ -101,7 +101,7 @@ def test_a_node_cannot_blame_another_one_for_its_own_rank() -> None:
     assert disputed == {1: ["n1", "n2"]}
     choice = on_hang.choose_restart(verdict_of("late_sleep", disputed), NODES, ON_FIRST)
     assert choice == on_hang.RestartChoice(why_not="n1, n2 all say that they run rank 1")
-    # a dispute about a rank that no finding names, and honest answers, change nothing
+    # a dispute about a rank in no finding changes nothing, nor do honest answers
     assert on_hang.choose_restart(verdict_of("late_sleep", {0: ["n1", "n2"]}), NODES, ON_FIRST).node
     assert find_disputed_ranks(answers[:1], jobs) == {}
 
@@ -216,8 +216,8 @@ def test_ranks_that_a_node_only_claims_to_have_started_do_not_fill_the_disk() ->
 
 
 @dataclass
-class Told:
-    """What the response said, and how often it ended the job."""
+class ResponseLog:
+    """The messages of the response, and the number of times that it ended the job."""
 
     lines: list[str] = field(default_factory=list)
     ends: int = 0
@@ -229,14 +229,14 @@ class Told:
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of all runs."""
+    """Return the folder of all runs."""
     monkeypatch.setattr(on_hang, "RUNS", tmp_path / "runs")
     return tmp_path / "runs"
 
 
 @pytest.fixture
 def reporter(monkeypatch: pytest.MonkeyPatch) -> StallReporter:
-    """A reporter whose nodes answer nothing."""
+    """Return a reporter whose nodes send no answer."""
     monkeypatch.setattr(stalled, "GATHER", 0.0)
     monkeypatch.setattr(ask, "query_hang_nodes", lambda *_: [])
     return StallReporter(job_hosts(2))
@@ -244,97 +244,97 @@ def reporter(monkeypatch: pytest.MonkeyPatch) -> StallReporter:
 
 def respond(
     reporter: StallReporter, action: str, name: str = "late_sleep", **more: object
-) -> tuple[HangResponse, Told]:
-    """The response to a hung job with the verdict of a record."""
+) -> tuple[HangResponse, ResponseLog]:
+    """Respond to a hung job with the result of a record."""
     made = HangResponse(action, NODES, **more)  # type: ignore[arg-type]
     made.note_stall("n1", "a", "u")
-    reporter.verdict, told = verdict_of(name), Told()
-    made.respond(reporter, told.lines.append, told.end)
-    return made, told
+    reporter.verdict, log = verdict_of(name), ResponseLog()
+    made.respond(reporter, log.lines.append, log.end)
+    return made, log
 
 
 def test_report_does_nothing_more(reporter: StallReporter, runs: Path) -> None:
-    _, told = respond(reporter, "report")
-    assert (told.lines, told.ends, runs.exists()) == ([], 0, False)
+    _, log = respond(reporter, "report")
+    assert (log.lines, log.ends, runs.exists()) == ([], 0, False)
 
 
 def test_a_dump_is_written_once_and_the_job_goes_on(reporter: StallReporter, runs: Path) -> None:
-    made, told = respond(reporter, "dump")
-    (line,) = told.lines
+    made, log = respond(reporter, "dump")
+    (line,) = log.lines
     assert line.startswith("the state of all ranks is in ")
-    made.respond(reporter, told.lines.append, told.end)
-    assert (len(told.lines), told.ends, len(list(runs.iterdir()))) == (1, 0, 1)
+    made.respond(reporter, log.lines.append, log.end)
+    assert (len(log.lines), log.ends, len(list(runs.iterdir()))) == (1, 0, 1)
     assert made.query_at == math.inf  # the cause is known
 
 
 def test_a_job_that_hangs_again_and_again_does_not_fill_the_disk(
     reporter: StallReporter, runs: Path
 ) -> None:
-    made, told = HangResponse("dump", NODES), Told()
+    made, log = HangResponse("dump", NODES), ResponseLog()
     for _ in range(on_hang.MOST_DUMPS + 2):
         made.note_stall("n1", "a", "u")
         reporter.verdict = verdict_of("late_sleep")
-        made.respond(reporter, told.lines.append, told.end)
+        made.respond(reporter, log.lines.append, log.end)
     assert len(list(runs.iterdir())) == on_hang.MOST_DUMPS
 
 
 def test_stop_writes_a_dump_and_ends_the_job(reporter: StallReporter, runs: Path) -> None:
-    made, told = respond(reporter, "stop")
-    assert "(--on-hang stop)" in told.lines[-1]
-    assert told.lines[-1].startswith("[WA-113]")
-    assert (told.ends, made.ended, made.without) == (1, True, "")
+    made, log = respond(reporter, "stop")
+    assert "(--on-hang stop)" in log.lines[-1]
+    assert log.lines[-1].startswith("[WA-113]")
+    assert (log.ends, made.ended, made.without) == (1, True, "")
     assert len(list(runs.glob("*/ranks/rank*.json"))) == 2
 
 
 def test_a_restart_leaves_the_named_node_out(reporter: StallReporter, runs: Path) -> None:
-    made, told = respond(reporter, "restart", elastic=ON_FIRST)
-    assert (told.ends, made.without, "WA-114" in str(told.lines)) == (1, "n2", False)
+    made, log = respond(reporter, "restart", elastic=ON_FIRST)
+    assert (log.ends, made.without, "WA-114" in str(log.lines)) == (1, "n2", False)
 
 
 def test_a_restart_that_is_not_possible_ends_the_job(reporter: StallReporter, runs: Path) -> None:
-    made, told = respond(reporter, "restart", "network", elastic=ON_FIRST)
-    assert (told.ends, made.without) == (1, "")
-    assert told.lines[-2].startswith("[WA-114] The job does not start again: the findings name 2")
-    made, told = respond(reporter, "restart", why_not="it was started again once")
-    assert (told.ends, made.without) == (1, "")
-    assert told.lines[-2] == "[WA-114] The job does not start again: it was started again once."
+    made, log = respond(reporter, "restart", "network", elastic=ON_FIRST)
+    assert (log.ends, made.without) == (1, "")
+    assert log.lines[-2].startswith("[WA-114] The job does not start again: the findings name 2")
+    made, log = respond(reporter, "restart", why_not="it was started again once")
+    assert (log.ends, made.without) == (1, "")
+    assert log.lines[-2] == "[WA-114] The job does not start again: it was started again once."
 
 
 def test_a_full_disk_does_not_keep_the_job_alive(
     reporter: StallReporter, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs.write_text("not a folder")
-    _, told = respond(reporter, "stop")
-    assert told.lines[0].startswith("[WA-115] The state of the ranks cannot be written")
-    assert told.ends == 1
+    _, log = respond(reporter, "stop")
+    assert log.lines[0].startswith("[WA-115] The state of the ranks cannot be written")
+    assert log.ends == 1
 
 
 def test_a_job_that_goes_on_is_not_ended(reporter: StallReporter, runs: Path) -> None:
     made = HangResponse("stop", NODES)
     made.note_stall("n1", "a", "u")
     made.note_progress("n1")
-    reporter.verdict, told = verdict_of("late_sleep"), Told()
-    made.respond(reporter, told.lines.append, told.end)
-    # and the old verdict does not count in the next hang
+    reporter.verdict, log = verdict_of("late_sleep"), ResponseLog()
+    made.respond(reporter, log.lines.append, log.end)
+    # and the old result does not count in the next hang
     made.note_stall("n2", "a", "u")
-    made.respond(reporter, told.lines.append, told.end)
-    assert (told.lines, told.ends) == ([], 0)
+    made.respond(reporter, log.lines.append, log.end)
+    assert (log.lines, log.ends) == ([], 0)
 
 
 def test_the_nodes_alone_cannot_end_a_job(
     reporter: StallReporter, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No cause was found in the ranks' own answers: the controller queries again, and ends nothing."""
+    """The ranks' own answers show no cause, so the controller queries again and ends nothing."""
     asked: list[str] = []
     monkeypatch.setattr(reporter, "begin", lambda job, _account: asked.append(job))
-    made, told = HangResponse("stop", NODES), Told()
+    made, log = HangResponse("stop", NODES), ResponseLog()
     made.note_stall("n1", "a", "u")
-    made.respond(reporter, told.lines.append, told.end)
+    made.respond(reporter, log.lines.append, log.end)
     assert asked == []
     made.query_at = time.monotonic()
     for _ in range(2):
-        made.respond(reporter, told.lines.append, told.end)
-    assert (asked, told.ends) == (["a"], 0)
+        made.respond(reporter, log.lines.append, log.end)
+    assert (asked, log.ends) == (["a"], 0)
 
 
 # --- from the command to the end ------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_the_nodes_alone_cannot_end_a_job(
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Two nodes that are this machine, and ``torchrun``: a rank with the real hook, which hangs if there are two."""
+    """Make two nodes from this machine, and a ``torchrun``: a rank with the real hook that hangs if there are two."""
     (tmp_path / "hook").mkdir()
     shutil.copy(HOOK, tmp_path / "hook/sitecustomize.py")
     nodes = {
