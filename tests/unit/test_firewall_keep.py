@@ -1,4 +1,4 @@
-"""Other people's iptables rules, kept over firewalld's flushes; the gate between two firewalls."""
+"""Foreign iptables rules survive firewalld's flushes. Also the gate between two firewalls."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_rules_that_docker_restored_are_not_added_again() -> None:
 
 
 def test_a_drop_of_the_users_stays_before_dockers_return() -> None:
-    """The review's proof: dockerd heard the signal Reloaded and wrote its own rules first."""
+    """From the review: dockerd received the signal Reloaded and wrote its own rules first."""
     head = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:DOCKER-USER - [0:0]\n-A FORWARD -j DOCKER-USER\n"
     drop, end = (
         "-A DOCKER-USER -s 203.0.113.66/32 -j DROP\n",
@@ -113,7 +113,7 @@ def test_a_chain_is_restored_as_a_whole(
         chain_of(*(now if merged is None else merged))
     )
     assert len(tables.given) == (merged is not None)
-    # a built-in chain keeps the policy of now: it is never declared
+    # a built-in chain keeps its current policy, because it is never declared
     assert not any(":INPUT" in text for text in tables.given)
 
 
@@ -151,7 +151,7 @@ def test_an_order_that_another_program_breaks_each_time_is_reported(family: str)
 
 
 class Tools:
-    """iptables-save and iptables-restore, of one family."""
+    """iptables-save and iptables-restore of one family."""
 
     def __init__(self, now: str, rc: int = 0, family: str = "4") -> None:
         self.now = {family: preserve.parse_iptables_dump(now)}
@@ -174,7 +174,7 @@ class Tools:
         )
 
     def apply(self, now: dict[tuple[str, str], list[str]], text: str) -> None:
-        """As iptables-restore --noflush does."""
+        """Act like iptables-restore --noflush."""
         table = ""
         for line in text.splitlines():
             if line[0] == "*":
@@ -213,7 +213,7 @@ COMMIT
 -A DOCKER-USER -j RETURN
 COMMIT
 """
-# what dockerd writes when it hears that firewalld has reloaded
+# dockerd's rules after firewalld has reloaded
 DOCKER = """\
 *filter
 :DOCKER - [0:0]
@@ -227,7 +227,7 @@ COMMIT
 
 
 class Network:
-    """A network namespace of its own, with this machine's iptables."""
+    """A separate network namespace with this machine's iptables."""
 
     def __init__(self, variant: str) -> None:
         self.variant = variant
@@ -257,7 +257,7 @@ def network(request: pytest.FixtureRequest) -> Iterator[Network]:
     os.getuid() != 0 or not shutil.which("iptables-legacy-save"),
     reason="needs root, and both kinds of iptables",
 )
-def test_the_kernel_has_the_old_order_again(network: Network) -> None:
+def test_the_kernel_gets_the_old_order_back(network: Network) -> None:
     nets = {"iptables": ("203.0.113.66/32", "172.17.0.0/16"), "ip6tables": ("fd9::6", "fd17::/64")}
     for tool, (other, net) in nets.items():
         assert network.run([tool + "-restore"], REAL.format(other=other, net=net)) == (0, "")
@@ -293,7 +293,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_round_trip(place: Path) -> None:
+def test_saved_rules_are_restored(place: Path) -> None:
     tools = Tools(BEFORE)
     others = preserve.dump_iptables(tools.run)
     assert set(others) == {"4"}
@@ -324,8 +324,8 @@ def test_the_rollback_restores_tables_readable_by_root_only(place: Path) -> None
     assert preserve.read_saved_iptables() == {}
 
 
-def test_chains_that_the_kernel_has_not_are_not_made() -> None:
-    """iptables-save prints POSTROUTING of a table that has PREROUTING only (iptables-nft 1.8.9)."""
+def test_chains_missing_in_the_kernel_are_not_created() -> None:
+    """iptables-save prints POSTROUTING for a table that only has PREROUTING (iptables-nft 1.8.9)."""
     real = preserve.map_table_chains([ListedChain("ip", "nat", "PREROUTING", [])])
     assert real == {"ip": {"nat": {"PREROUTING"}}}
     dump = "*nat\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n-A PREROUTING -j X\nCOMMIT\n"
@@ -336,7 +336,7 @@ def test_chains_that_the_kernel_has_not_are_not_made() -> None:
 
 
 def test_a_node_with_rules_of_the_second_family_only(place: Path) -> None:
-    """Each step goes on past the family that has nothing."""
+    """Each step skips the family without rules."""
 
     def run(argv: list[str]) -> tuple[int, str]:
         answers = {"ip6tables-save": (0, FLUSHED), "ip6tables-restore": (1, "no")}
@@ -350,7 +350,7 @@ def test_a_node_with_rules_of_the_second_family_only(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_where_nft_opens_the_gate_no_library_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_nft_opens_the_gate_no_library_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def library(command: str) -> tuple[int, str]:
         raise AssertionError(command)
 

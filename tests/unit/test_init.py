@@ -1,4 +1,4 @@
-"""init: which machines, what they answered on a lab, which network follows from that, and what is written."""
+"""init: its machines, their recorded answers, the chosen network, and the written inventory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BOTH = machines.parse_machines(["el1,ubuntu1"])
 
 
 def heard() -> dict[str, MachineAnswer]:
-    """What both lab nodes said."""
+    """Return the survey of both lab nodes."""
     return copy.deepcopy(dict(look.read_survey(BOTH, TOLD).answers))
 
 
@@ -42,7 +42,8 @@ def ways(answer: MachineAnswer) -> Ways:
     return answer.ways
 
 
-# --- which machines -----------------------------------------------------------------------------------
+# --- machines
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -69,12 +70,12 @@ def test_a_user_and_an_address_are_kept() -> None:
 @pytest.mark.parametrize(
     "word", ["gpu[4:1]", "gpu[1:9999]", "gpu[a:b]", "a;b", "-o", "x.one,x.two", "*"]
 )
-def test_a_word_that_names_no_machine(word: str) -> None:
+def test_a_word_that_names_no_machine_is_refused(word: str) -> None:
     with pytest.raises(InvalidInputError, match=r"\[IN-101\]"):
         machines.parse_machines([word])
 
 
-def test_files() -> None:
+def test_machines_are_read_from_files() -> None:
     assert machines.parse_hosts_file("a slots=8\n# b\n\nann@c # d\n") == ["a", "ann@c"]
     config = "Host a b*\n  HostName 192.0.2.1\nhost=c d !e\nMatch all\n  User root\n"
     assert machines.parse_ssh_config(config) == ["a", "c", "d"]
@@ -83,7 +84,7 @@ def test_files() -> None:
 # --- the network --------------------------------------------------------------------------------------
 
 
-def test_of_two_networks_the_one_without_ssh() -> None:
+def test_of_two_networks_the_one_without_ssh_is_chosen() -> None:
     found = propose.propose_networks(heard())
     assert [seat.card["name"] for one in found for seat in one.seats.values()] == ["eth1"] * 2 + [
         "eth0"
@@ -151,7 +152,7 @@ def test_container_networks_are_ignored() -> None:
         propose.choose_proposal(answers)
 
 
-def test_no_network_joins_all() -> None:
+def test_without_a_common_network_none_is_chosen() -> None:
     answers = heard()
     for name in ("eth0", "eth1"):
         card(answers["el1"], name)["addresses"] = [f"192.0.2.{len(name)}/24"]
@@ -163,7 +164,8 @@ def test_no_network_joins_all() -> None:
         propose.choose_proposal(heard(), "198.51.100.0/24")
 
 
-# --- what is written ----------------------------------------------------------------------------------
+# --- the inventory
+# -------------------------------------------------------------------------------------
 
 
 def hosts(answers: dict[str, MachineAnswer], user: str = "") -> dict[str, Any]:
@@ -173,7 +175,7 @@ def hosts(answers: dict[str, MachineAnswer], user: str = "") -> dict[str, Any]:
 
 
 def derivable(found: dict[str, Any]) -> None:
-    """The plan takes it, and every name is one that exists."""
+    """Check that the plan accepts it, and that every name exists."""
     made = plan.derive_plan(found)
     assert set(made["nodes"]) == set(found)
     names = load_setting_names()
@@ -224,7 +226,7 @@ def test_settings_are_those_of_prod_with_the_user() -> None:
     )
 
 
-def test_where_ssh_finds_a_machine() -> None:
+def test_the_ssh_address_of_a_machine_is_written() -> None:
     there = [Machine("el1", "el1.example", "ann"), Machine("ubuntu1", "ubuntu1", "bob")]
     found = yaml.safe_load(render.render_hosts_file(there, propose.choose_proposal(heard()), "ann"))
     one, two = found["torch_nodes"]["hosts"].values()
@@ -241,7 +243,8 @@ def test_where_ssh_finds_a_machine() -> None:
     }
 
 
-# --- what machines answer -----------------------------------------------------------------------------
+# --- answers of machines
+# -------------------------------------------------------------------------------
 
 
 def test_recorded_answers_match_their_types() -> None:
@@ -251,7 +254,7 @@ def test_recorded_answers_match_their_types() -> None:
         assert said["session"][3] == "22"
 
 
-def test_a_machine_without_an_answer_or_without_root() -> None:
+def test_a_machine_without_an_answer_or_root_is_named() -> None:
     told = {
         "el1": read_record(RECORDED / "first_look/silent.json"),
         "ubuntu1": read_record(RECORDED / "first_look/rootless.json"),
@@ -303,16 +306,17 @@ def test_ssh_and_sudo_errors_become_a_next_step(message: str, step: str) -> None
     assert step in found.step
 
 
-def test_other_words_are_handed_on() -> None:
+def test_other_errors_are_passed_on() -> None:
     assert reach.explain_reach_failure("something else", "gpu1") is None
 
 
-# --- the verb -----------------------------------------------------------------------------------------
+# --- the command
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[Machine]]:
-    """No machine is contacted: the lab's recorded answers come back."""
+    """Return the lab's recorded answers without contacting a machine."""
     calls: list[list[Machine]] = []
 
     def ask(found: list[Machine], *_rest: object) -> look.MachineSurvey:
@@ -328,13 +332,13 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[Machine]
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
-    """Somebody at a terminal, and what they type."""
+    """Simulate a user at a terminal, with typed answers."""
     keyboard = io.StringIO("".join(f"{word}\n" for word in words))
     keyboard.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr("sys.stdin", keyboard)
 
 
-def test_without_questions(
+def test_init_works_without_questions(
     asked: list[list[Machine]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["init", "--hosts", "el1,ubuntu1", "--out", "mine", "--non-interactive"]) == 0
@@ -377,7 +381,7 @@ def test_every_question_has_a_default(
     assert "eth1" in (tmp_path / "mine/hosts.yml").read_text()
 
 
-def test_other_answers(
+def test_other_answers_change_the_inventory(
     asked: list[list[Machine]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = str(propose.propose_networks(heard())[1].network)
@@ -410,7 +414,7 @@ def test_declining_writes_nothing(
         (["--hosts", "el1,ubuntu1", "--network", "198.51.100.0/24"], "IN-104"),
     ],
 )
-def test_refusals(
+def test_invalid_calls_are_refused(
     asked: list[list[Machine]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -433,7 +437,8 @@ def test_the_name_of_the_default_folder_is_the_docs() -> None:
     assert init_cli.DEFAULT_OUT in (ROOT / "docs/first-run.md").read_text()
 
 
-# --- what runs on the machine -------------------------------------------------------------------------
+# --- the program on the machine
+# ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -447,7 +452,7 @@ def test_the_name_of_the_default_folder_is_the_docs() -> None:
         ("nameserver\nnameserver nonsense\n", ([], [])),
     ],
 )
-def test_name_servers(text: str, found: tuple[list[str], list[str]]) -> None:
+def test_name_servers_are_read(text: str, found: tuple[list[str], list[str]]) -> None:
     assert network_ways.parse_resolv_conf(text) == found
 
 

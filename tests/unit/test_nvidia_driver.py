@@ -68,7 +68,7 @@ def offers(system: str) -> roles_nvidia_driver.DriverOffers:
 
 
 def node(**change: Any) -> GpuFacts:
-    """A bare machine with one GPU that nouveau holds."""
+    """Return a bare machine with one GPU that nouveau uses."""
     bare = {
         "kernel": "6.8.0-45-generic",
         "container": False,
@@ -98,7 +98,7 @@ def planned(
     )
 
 
-# name -> driver, model, lanes of how many, ECC, persistence, who computes
+# name -> driver, model, lanes used and available, ECC, persistence, computing processes
 MACHINES: dict[str, tuple[Any, ...]] = {
     "a100-sxm4-v12": (
         "535.54.03",
@@ -126,7 +126,7 @@ MACHINES: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize(("name", "wanted"), MACHINES.items(), ids=list(MACHINES))
-def test_facts_of_real_machines(name: str, wanted: tuple[Any, ...]) -> None:
+def test_facts_of_real_machines_are_read(name: str, wanted: tuple[Any, ...]) -> None:
     found = recorded(name)
     (card,) = found["cards"]
     fields = ("name", "width", "width_most", "ecc_mode", "persistence")
@@ -235,7 +235,9 @@ def test_the_packages_of_a_branch(system: str, kind: str, is_open: bool, names: 
         (DEBIAN, {"nvidia_driver_packages": ["nvidia-driver"]}, []),
     ],
 )
-def test_settings_that_cannot_work(system: str, change: dict[str, Any], codes: list[str]) -> None:
+def test_settings_that_cannot_work_are_refused(
+    system: str, change: dict[str, Any], codes: list[str]
+) -> None:
     found = roles_nvidia_driver.find_driver_faults(
         roles_nvidia_driver.read_driver_settings({**OPTIONS, **change}, offers(system)),
         offers(system),
@@ -315,7 +317,7 @@ JOB = {
         (UBUNTU, {"smi": JOB}, "ND-105"),
     ],
 )
-def test_a_node_whose_driver_must_not_change(
+def test_a_driver_that_must_not_change_is_kept(
     system: str, change: dict[str, Any], code: str
 ) -> None:
     (fault,) = planned(system, **change)["faults"]
@@ -387,7 +389,7 @@ def test_another_branch_is_replaced_and_wants_a_reboot() -> None:
         ),
     ],
 )
-def test_the_fabric_manager_runs_where_there_are_switches(
+def test_the_fabric_manager_runs_if_there_are_switches(
     change: dict[str, Any], wanted: bool
 ) -> None:
     found = planned(**change)
@@ -397,7 +399,7 @@ def test_the_fabric_manager_runs_where_there_are_switches(
 
 
 def test_unattended_upgrades_skip_driver_and_its_kernel() -> None:
-    """unattended-upgrades matches each name of the list from a package's beginning (its README)."""
+    """unattended-upgrades matches each name of the list at the beginning of a package's name (its README)."""
     packages = [
         *(
             "nvidia-driver-580-server-open",
@@ -428,7 +430,7 @@ def test_unattended_upgrades_skip_driver_and_its_kernel() -> None:
         ({"compiler": "", "headers": False}, "a compiler and the headers"),
     ],
 )
-def test_dkms_without_tools(tools: dict[str, Any], words: str) -> None:
+def test_missing_tools_of_dkms_are_named(tools: dict[str, Any], words: str) -> None:
     asked = roles_nvidia_driver.read_driver_settings(
         {**OPTIONS, "nvidia_driver_kind": "dkms"}, offers(UBUNTU)
     )
@@ -446,8 +448,8 @@ def test_gpu_facts_of_this_machine_are_readable_by_the_role() -> None:
     assert convert_value(GpuFacts, gpu.observe_gpus())
 
 
-def played_machines() -> list[dict[str, Any]]:
-    """The machines that molecule's fake of gpu_facts plays."""
+def list_fake_machines() -> list[dict[str, Any]]:
+    """List the machines that molecule's fake of gpu_facts has."""
     scenario = ROOT / "molecule/nvidia_driver"
     machines = yaml.safe_load((scenario / "vars/gpu.yml").read_text())
     plays = yaml.safe_load((scenario / "verify.yml").read_text())
@@ -458,8 +460,8 @@ def played_machines() -> list[dict[str, Any]]:
 
 
 def test_the_fake_of_molecule_matches_gpu_facts() -> None:
-    """A field that it lacked ended the scenario where the role reads its answer."""
-    machines = played_machines()
+    """A field that the fake lacked once ended the scenario when the role read its answer."""
+    machines = list_fake_machines()
     assert [one["smi"]["driver"] for one in machines] == ["", "580.95.05", "535.1"]
     assert all(convert_value(GpuFacts, one) for one in machines)
 

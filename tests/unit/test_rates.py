@@ -1,4 +1,4 @@
-"""Which pairs are measured at once, and who is to blame for slow ones: properties."""
+"""The pairs that are measured at the same time, and the node that is blamed for slow ones: properties."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def measured(count: int, slow: set[Way]) -> dict[Way, float]:
     return {way: SLOW if way in slow else FAST for way in permutations(names(count), 2)}
 
 
-def told(count: int, slow: set[Way]) -> list[tuple[str, str]]:
+def find_culprits(count: int, slow: set[Way]) -> list[tuple[str, str]]:
     rates = measured(count, slow)
     return [(one.kind, one.node) for one in find_slow_culprits(rates, slow)]
 
@@ -57,18 +57,18 @@ def test_one_culprit_among_many_is_named(data: st.DataObject) -> None:
     count = data.draw(st.integers(3, 12))
     node = data.draw(st.sampled_from(names(count)))
     both = touching(node, count)
-    assert told(count, {way for way in both if way[0] == node}) == [("out", node)]
-    assert told(count, {way for way in both if way[1] == node}) == [("in", node)]
-    assert told(count, both) == [("node", node)]
+    assert find_culprits(count, {way for way in both if way[0] == node}) == [("out", node)]
+    assert find_culprits(count, {way for way in both if way[1] == node}) == [("in", node)]
+    assert find_culprits(count, both) == [("node", node)]
     other = data.draw(st.sampled_from([one for one in names(count) if one != node]))
-    assert told(count, {(node, other)}) == [("link", node)]
+    assert find_culprits(count, {(node, other)}) == [("link", node)]
 
 
 @given(st.data())
 def test_two_slow_nodes_are_named_and_no_other(data: st.DataObject) -> None:
     count = data.draw(st.integers(5, 12))
     one, other = sorted(data.draw(st.permutations(names(count)))[:2])
-    found = told(count, touching(one, count) | touching(other, count))
+    found = find_culprits(count, touching(one, count) | touching(other, count))
     assert sorted(found) == [("node", one), ("node", other)]
 
 
@@ -76,7 +76,7 @@ def test_two_slow_nodes_are_named_and_no_other(data: st.DataObject) -> None:
 def test_a_slow_node_and_a_slow_link_are_distinguished(data: st.DataObject) -> None:
     count = data.draw(st.integers(5, 12))
     node, here, there = data.draw(st.permutations(names(count)))[:3]
-    found = told(count, touching(node, count) | {(here, there)})
+    found = find_culprits(count, touching(node, count) | {(here, there)})
     assert found == [("node", node), ("link", here)]
 
 
@@ -99,7 +99,7 @@ def test_each_slow_link_is_reported_once_and_no_fast_node(
 
 @pytest.mark.parametrize("count", [3, 8])
 def test_if_all_are_slow_no_node_is_blamed(count: int) -> None:
-    assert told(count, set(permutations(names(count), 2))) == [("all", "")]
+    assert find_culprits(count, set(permutations(names(count), 2))) == [("all", "")]
 
 
 def test_of_two_nodes_the_one_that_sends_slower_is_named() -> None:
@@ -121,13 +121,13 @@ def test_a_direction_that_waits_for_the_other_is_not_blamed() -> None:
     assert [(one.kind, one.node) for one in find_slow_culprits(rates, out | {("n02", "n01")})] == [
         ("out", "n01")
     ]
-    rates |= {("n02", "n01"): 8.0}  # as slow as the other: that is more than waiting
+    rates |= {("n02", "n01"): 8.0}  # as slow as the other direction, which is more than a wait
     found = find_slow_culprits(rates, out | {("n02", "n01")})
     assert [(one.kind, one.node) for one in found] == [("out", "n01"), ("link", "n02")]
 
 
 def world(slow: set[Way], **card: Any) -> records.World:
-    """Three nodes, all ways measured; *card*: of the cluster card of ubuntu1."""
+    """Return three nodes with all links measured. *card*: fields of ubuntu1's cluster interface."""
     made = copy.deepcopy(records.load_world("healthy"))
     third(made)
     nodes = made["nodes"]
@@ -185,7 +185,7 @@ def test_all_links_slow_is_one_finding_without_a_node() -> None:
         ({"errors": {"rx_crc_errors": 7, "rx_dropped": 3}}, "eth1 counts rx_crc_errors"),
     ],
 )
-def test_a_card_that_is_unlike_the_others_is_named(card: dict[str, Any], words: str) -> None:
+def test_an_interface_unlike_the_others_is_named(card: dict[str, Any], words: str) -> None:
     (found,) = findings(OUT, **card)
     assert found.cause.endswith(f"({words})")
     assert not findings(OUT)[0].cause.endswith(")")
@@ -218,11 +218,11 @@ def test_a_node_measures_with_its_partner_on_a_reached_listener() -> None:
         rest = {"node": {other: other}}
         shut = {"links": [{**one, "verdict": "dropped"} for one in linked[name]["links"]]}
         for probe in (shut, {}, None):
-            told = diagnose.diagnose_partners(plan, opened, {**linked, name: probe}, pairs)
-            assert told["node"] == rest["node"]
-    nobody = {"node": {}}
-    assert diagnose.diagnose_partners(plan, opened, {}, pairs) == nobody
-    assert diagnose.diagnose_partners(plan, opened, linked, []) == nobody
+            wanted = diagnose.diagnose_partners(plan, opened, {**linked, name: probe}, pairs)
+            assert wanted["node"] == rest["node"]
+    no_partner = {"node": {}}
+    assert diagnose.diagnose_partners(plan, opened, {}, pairs) == no_partner
+    assert diagnose.diagnose_partners(plan, opened, linked, []) == no_partner
     assert diagnose.diagnose_rounds(plan, {"el1": opened["el1"]}) == []
 
 

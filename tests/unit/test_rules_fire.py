@@ -1,8 +1,8 @@
-"""Every rule of verification and of diagnosis fires for what modules really return.
+"""Every rule of verification and of diagnosis fires for real answers of modules.
 
-A recorded answer, or a typed change of one (tests/causes), makes exactly one code; a rule
-that none of them makes fire, or a code that none of them gives, fails here. So does a rule that reads a field that no
-module writes: the change that would make it fire is refused by the strict reader.
+A recorded answer, or a typed change of one (tests/causes), makes exactly one code. This file fails
+if a rule never fires or a code is never made. A rule may read a field that no module writes. The
+strict reader then rejects the change that would make it fire.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fullmesh.observed.survey import NodeSurvey
 from fullmesh.verify import gpu, pairs, ranks
 from fullmesh.verify.model import ClusterObservations
 
-# What no answer of a node makes, and why.
+# Codes that no node's answer makes, with the reason.
 ELSEWHERE = {
     "VC-307": "made of an answer that its type refuses (test_contract.py)",
     **{
@@ -43,7 +43,7 @@ ELSEWHERE = {
     "DG-172": "a note beside a finding that nothing explains (test_compare.py)",
     "EF-109": "explain-log's word for a line that is harmless (test_efa.py)",
 }
-WITHOUT_A_VALUE = {"EF-102", "EF-104", "EF-106"}  # what is wrong is that nothing is there
+WITHOUT_A_VALUE = {"EF-102", "EF-104", "EF-106"}  # the fault is a missing value
 OTHER_RULES = {
     vc307_answer_format.rule_answer_format: "an answer that its type refuses (test_contract.py)",
     accounts.rule_security_groups: "AWS's answers, not a node's (test_diagnose_cloud.py)",
@@ -79,14 +79,14 @@ def broken(name: str) -> records.World:
 
 
 def now(change: changes.Break) -> records.World:
-    """Nodes on which something is otherwise now."""
+    """Return nodes with a current fault."""
     world = copy.deepcopy(healthy())
     change(world)
     return world
 
 
 def at_boot(change: changes.Break) -> records.World:
-    """Nodes of which it is known what they keep for the next boot."""
+    """Return nodes whose configuration for the next boot is known."""
     world = copy.deepcopy(healthy())
     boot_changes.with_boots(world)
     change(world)
@@ -96,7 +96,7 @@ def at_boot(change: changes.Break) -> records.World:
 def test_unchanged_records_have_no_finding() -> None:
     found = records.verify_answers(nodes_with_gpus())
     assert (found["verdict"], found["findings"]) == ("ok", [])
-    assert {rung["status"] for rung in found["rungs"]} == {"passed"}
+    assert {check["status"] for check in found["rungs"]} == {"passed"}
     assert records.diagnose_answers(healthy())["findings"] == []
 
 
@@ -125,7 +125,9 @@ def test_one_change_gives_exactly_its_code(name: str) -> None:
 )
 def test_a_failed_check_gives_the_root_cause_as_its_reason(name: str, words: str) -> None:
     found = records.verify_answers(changed(name))
-    reasons = {rung["id"]: rung["reason"] for rung in found["rungs"] if rung["status"] == "failed"}
+    reasons = {
+        check["id"]: check["reason"] for check in found["rungs"] if check["status"] == "failed"
+    }
     assert reasons.keys() == {"L2"}
     assert words in reasons["L2"]
 
@@ -145,7 +147,7 @@ def test_one_fault_is_one_finding(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", cases.QUIET)
-def test_what_harms_nothing_is_no_finding(name: str) -> None:
+def test_a_harmless_difference_is_no_finding(name: str) -> None:
     world = copy.deepcopy(records.load_diagnosis("healthy"))
     cases.QUIET[name](world)
     assert records.diagnose_answers(world)["findings"] == []
@@ -168,7 +170,7 @@ def test_settings_that_a_boot_keeps_are_no_finding(name: str) -> None:
 
 
 def test_present_and_next_boot_findings_do_not_fold() -> None:
-    """A port range that was typed in is wrong in both ways."""
+    """A manual port range is wrong now and at the next boot."""
 
     def both(world: records.World) -> None:
         cases.BOOT_CHANGES["the address was typed in"][2](world)
@@ -190,7 +192,7 @@ def test_every_code_is_given_by_a_record() -> None:
 
 
 def silent(rules_: Iterable[Callable[..., Any]], worlds: Iterable[Any]) -> set[str]:
-    """The rules that fire for none of these."""
+    """List the rules that fire for none of these."""
     quiet = set(rules_)
     for one in worlds:
         quiet -= {rule for rule in quiet if any(True for _ in rule(one))}
@@ -212,16 +214,16 @@ def test_every_rule_of_diagnosis_fires() -> None:
 
 
 def without(world: records.World, part: str) -> records.World:
-    """The same, without a part of each node's survey."""
+    """Return the nodes without a part of their surveys."""
     left = copy.deepcopy(world)
-    for told in left["nodes"].values():
-        told["node"]["facts"]["survey"].pop(part, None)
+    for answer in left["nodes"].values():
+        answer["node"]["facts"]["survey"].pop(part, None)
     return left
 
 
 @pytest.mark.parametrize("code", [code for code, cause in CAUSES.items() if cause.needs])
 def test_a_cause_without_its_observations_finds_nothing(code: str) -> None:
-    """Not because it is not asked: so that leaving it out never hides anything."""
+    """The cause runs and finds nothing, so missing observations never hide other findings."""
     cause = CAUSES[code]
     assert cause.find
     assert set(cause.needs) <= NodeSurvey.__annotations__.keys()
@@ -258,7 +260,7 @@ def test_every_next_boot_rule_fires_with_its_own_code() -> None:
 
 
 def test_a_rule_that_reads_an_unwritten_field_is_found() -> None:
-    """What this file is for: the survey once stood elsewhere, and no GPU rule ever saw a GPU."""
+    """This is the purpose of this file: the survey was once in another place, and no GPU rule ever saw a GPU."""
 
     def rule_elsewhere(seen: ClusterObservations) -> Any:
         yield from seen.nodes["el1"]["node"].get("gpus", {}).get("cards", [])  # type: ignore[call-overload]
@@ -273,7 +275,7 @@ def test_a_change_that_no_module_could_return_is_refused() -> None:
         records.verify_answers(seen)
 
 
-def test_every_cause_that_shuts_links_is_named() -> None:
+def test_every_cause_of_blocked_links_is_named() -> None:
     shut = {code for code, cause in load_causes("DG").items() if cause.explain_block}
     given = {code for code, _, _ in cases.CHANGES.values()}
     assert shut - given == {"DG-114"} <= {code for code, _ in cases.RECORDED.values()}
