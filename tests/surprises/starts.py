@@ -39,6 +39,7 @@ from datetime import timedelta
 dist.init_process_group("gloo", timeout=timedelta(seconds=40))
 ones = torch.ones(100000).share_memory_()
 dist.all_reduce(ones)
+torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))(torch.ones(1, 2)).sum().backward()
 assert ones[0] == dist.get_world_size()
 tempfile.NamedTemporaryFile().write(b"x" * 4096)
 print("JOB FINE", flush=True)

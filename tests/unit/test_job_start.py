@@ -349,6 +349,14 @@ def test_an_override_on_all_nodes_may_be_meant() -> None:
     assert [one.severity for one in judged(everywhere)] == ["warning", "warning"]
 
 
+@pytest.mark.parametrize(
+    ("name", "severity"), [("NPROC_PER_NODE", "warning"), ("MASTER_PORT", "error")]
+)
+def test_another_number_of_ranks_on_a_node_is_a_warning(name: str, severity: str) -> None:
+    (finding,) = judged(started(login={name: "7"}, file={name: "1"}))
+    assert (finding.code, finding.severity) == ("VC-321", severity)
+
+
 def test_values_with_the_same_effect_are_no_finding() -> None:
     same = started(
         command={"NCCL_SOCKET_IFNAME": "eth1", "NCCL_DEBUG": "INFO", "MASTER_PORT": "29500"},

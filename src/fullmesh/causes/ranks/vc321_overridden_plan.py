@@ -60,6 +60,8 @@ def rule_overridden_plan(seen: ClusterObservations) -> Iterator[Finding]:
     for name, (odd, planned) in found.items():
         if not odd:
             continue
+        # the job starts, with another number of ranks than the plan's
+        starts = set(odd) == {"NPROC_PER_NODE"}
         start = get_job_start(seen, name)
         sources = start["sources"] if start else {}
         places = join_names(list(dict.fromkeys(sources.get(key) or LOGIN_FILE for key in odd)))
@@ -71,7 +73,7 @@ def rule_overridden_plan(seen: ClusterObservations) -> Iterator[Finding]:
             seen=f"{', '.join(f'{key}={value}' for key, value in odd.items())} from {places}",
             expected=", ".join(f"{key}={planned[key]}" for key in odd),
             fix=f"on {name}: remove {join_names(list(odd))} from {places}, then log in again",
-            severity=WARNING if same else ERROR,
+            severity=WARNING if same or starts else ERROR,
         )
 
 
