@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,25 @@ def test_rdma_of_another_rail_has_a_cause_of_its_own(rail: int, same: bool) -> N
     seen = "10.91.0.11 -> 10.91.0.12: dropped"
     root = Finding("VC-240", "L2", "rail0: no connection", node=EL, seen=seen, pairs=((EL, UB),))
     assert has_same_rail(root, make_loss(rail)) is same
+
+
+def test_second_tries_of_many_rails_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the switch loses large packets on all rails, each second try takes twice the deadline."""
+    tried: list[str] = []
+
+    def refute(found: Any, ways: Any, me: Any, seconds: float) -> Any:
+        del ways
+        tried.append(me["address"])
+        time.sleep(2 * seconds)
+        return found, []
+
+    monkeypatch.setattr(rails, "refute_black_holes", refute)
+    monkeypatch.setattr(rails, "probe_links", lambda wanted, *_: wanted)
+    targets: Any = [
+        {"node": "b", "address": f"10.{at}.0.2", "port": 1, "kind": "sample", "own": f"10.{at}.0.1"}
+        for at in range(8)
+    ]
+    me: Any = {"node": "a", "address": "10.9.0.1", "token": "", "payload": 0}
+    found = rails.connect_over_rails(targets, me, 0.05)
+    assert len(found) == len(targets)
+    assert tried == ["10.0.0.1"]
