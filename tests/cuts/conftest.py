@@ -52,6 +52,8 @@ file=/etc/ssh/sshd_config.d/lab-watchers.conf
 echo 'PerSourcePenalties no' > $file
 if sshd -t 2> /dev/null; then systemctl reload ssh; else rm $file; fi
 """
+# dhcpcd (Debian 13) adds an address of its own for as long as no server answers.
+ZEROCONF = "169.254."
 RESULTS: list[tuple[str, str, float]] = []
 
 
@@ -82,7 +84,7 @@ class Node:
         return {
             "etc": sorted(etc.splitlines()),
             "links": [plain(one) for one in json.loads(links)],
-            "routes": sorted(line.strip() for line in routes.splitlines()),
+            "routes": sorted(line.strip() for line in routes.splitlines() if ZEROCONF not in line),
             "routes6": sorted(
                 re.sub(r" expires \S+", "", line).strip()
                 for line in routes6.splitlines()
@@ -126,6 +128,7 @@ def plain(link: dict[str, Any]) -> dict[str, Any]:
     addresses = [
         f"{one.get('local')}/{one.get('prefixlen')} {one.get('scope')} {one.get('dynamic', False)}"
         for one in link.get("addr_info", [])
+        if not str(one.get("local")).startswith(ZEROCONF)
     ]
     flags = sorted(link.get("flags", []))
     return {

@@ -157,6 +157,23 @@ class TestCommandLine:
         assert self.run(*argv) == 2
         assert code in capsys.readouterr().err
 
+    def test_the_variable_changes_the_default_families(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        wishes: list[Wish] = []
+
+        def up(_paths: Paths, wish: Wish) -> Lab:
+            wishes.append(wish)
+            return recorded()
+
+        monkeypatch.setattr(lifecycle, "up", up)
+        monkeypatch.setenv(cli.FAMILIES_VARIABLE, "debian13")
+        assert self.run("up") == self.run("up", "--families", "el") == 0
+        assert [wish.families for wish in wishes] == [("debian13",), ("el",)]
+        monkeypatch.setenv(cli.FAMILIES_VARIABLE, "arch")
+        assert self.run("up") == 2
+        assert "LB-113" in capsys.readouterr().err
+
     @pytest.mark.parametrize("more", [(), ("--",), ("--name", "demo", "--", "true")])
     def test_exec_without_a_command(
         self, more: tuple[str, ...], paths: Paths, capsys: pytest.CaptureFixture[str]
