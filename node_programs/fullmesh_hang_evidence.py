@@ -161,11 +161,11 @@ def mark_dark_connections(found: Iterable[RankConnection]) -> None:
     """Mark connections whose interface at this end is down or has no carrier."""
     held: dict[str, str] = {}
     dark: list[str] = []
-    for card in read_interfaces():
-        name, flags = card.get("ifname", ""), card.get("flags", [])
+    for nic in read_interfaces():
+        name, flags = nic.get("ifname", ""), nic.get("flags", [])
         if "NO-CARRIER" in flags or "UP" not in flags:
             dark.append(name)
-        held.update({one["local"]: name for one in card.get("addr_info", []) if "local" in one})
+        held.update({one["local"]: name for one in nic.get("addr_info", []) if "local" in one})
     for one in found if held else ():
         here = held.get(one["here"])
         if here is None:
@@ -371,25 +371,25 @@ def read_process_gpus() -> dict[int, list[RankGpu]] | None:
         rows = query_smi("gpu", CARDS + SPEEDS)
     except OSError:
         rows = query_smi("gpu", CARDS)
-    cards = {row[1]: row for row in rows}
+    gpu_rows = {row[1]: row for row in rows}
     found: dict[int, list[RankGpu]] = {}
     holders = query_smi("compute-apps", HOLDERS)
     for pid, uuid, memory in holders:
-        card = cards.get(uuid)
+        gpu_row = gpu_rows.get(uuid)
         number = parse_decimal(pid)
-        if card is None or number is None:
+        if gpu_row is None or number is None:
             continue
         one: RankGpu = {
-            "index": parse_smi_number(card[0], -1),
+            "index": parse_smi_number(gpu_row[0], -1),
             "uuid": uuid,
-            "busy": parse_smi_number(card[2], -1),
-            "watts": parse_smi_number(card[3], -1),
+            "busy": parse_smi_number(gpu_row[2], -1),
+            "watts": parse_smi_number(gpu_row[3], -1),
             "memory": parse_smi_number(memory, 0) * MIB,
         }
         numbers = [parse_decimal(row[0]) for row in holders if row[1] == uuid]
         one["others"] = [other for other in numbers if other and other != number][:MOST]
-        if len(card) > len(CARDS):
-            clock, clock_most, reasons, lanes, lanes_most = card[len(CARDS) :]
+        if len(gpu_row) > len(CARDS):
+            clock, clock_most, reasons, lanes, lanes_most = gpu_row[len(CARDS) :]
             one["clock"], one["clock_most"] = (
                 parse_smi_number(text, -1) for text in (clock, clock_most)
             )

@@ -112,9 +112,9 @@ def read_service_ports(name: str) -> dict[str, ServicePort]:
 
 def find_tool(name: str, variable: str) -> str:
     """Return a program: from *variable*, from the running environment, or from the PATH."""
-    beside = os.path.join(os.path.dirname(sys.executable), name)
+    program = os.path.join(os.path.dirname(sys.executable), name)
     found = os.environ.get(variable) or (
-        beside if os.access(beside, os.X_OK) else shutil.which(name)
+        program if os.access(program, os.X_OK) else shutil.which(name)
     )
     if not found:
         raise LaunchError(

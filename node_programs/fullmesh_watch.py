@@ -113,9 +113,9 @@ def load_plan(path: str) -> PartialParticipants:
         return {}
     if not isinstance(plan, dict):
         return {}
-    beside = os.path.join(os.path.dirname(path), SERVICES)
+    services_file = os.path.join(os.path.dirname(path), SERVICES)
     # a node of an older run has none
-    with contextlib.suppress(OSError, ValueError), open(beside) as stream:
+    with contextlib.suppress(OSError, ValueError), open(services_file) as stream:
         plan["services"] = json.loads(stream.read())
     return plan
 

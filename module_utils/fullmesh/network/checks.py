@@ -134,16 +134,16 @@ def refuse_lost_default_route(
         link = next(
             one for one in links if route["dev"] in network_owner.list_affected_interfaces([one])
         )
-        via, to, family, card = route["via"], route["to"], route["family"], route["dev"]
+        via, to, family, interface = route["via"], route["to"], route["family"], route["dev"]
         key = (
             f'routes: [{{to: "{to}", via: "{via}"}}]' if link.get("gateway") else f"gateway: {via}"
         )
         addresses = ", ".join(f'"{one}"' for one in link["addresses"])
         raise LinkError(
-            f"[IP-119] {card} carries the IPv{family} default route of this node (via {via}), which would be lost, "
-            "since no link has it. Fix: replace fullmesh_address and fullmesh_interface by "
+            f"[IP-119] {interface} carries the IPv{family} default route of this node (via {via}), which would be lost,"
+            " since no link has it. Fix: replace fullmesh_address and fullmesh_interface by "
             f"`fullmesh_links: [{{interface: {link['interface']}, addresses: [{addresses}], {key}}}]`. If you do not "
-            f"need it, remove it first: `ip -{family} route del default dev {card}`. If another tool manages the "
+            f"need it, remove it first: `ip -{family} route del default dev {interface}`. If another tool manages the "
             "addresses, set static_ip_manage: false."
         )
 

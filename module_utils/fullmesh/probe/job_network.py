@@ -112,7 +112,9 @@ def probe_job_networks(
 
         def look() -> Any:
             held = [
-                one.split("/")[0] for card in read_interface_addresses().values() for one in card
+                one.split("/")[0]
+                for listed in read_interface_addresses().values()
+                for one in listed
             ]
             # any source address will do: the peers report the one they see
             links = probe_links(wanted, {**me, "address": ""}, seconds, max(1, len(wanted)))

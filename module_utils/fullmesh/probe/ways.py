@@ -117,10 +117,10 @@ def parse_route_reply(raw: bytes, family: int) -> RouteReply:
 class KernelRoutes:
     """Queries one kernel."""
 
-    def __init__(self, own: str, card: str, prefix: str) -> None:
-        self.own, self.card, self.family = own, card, find_address_family(own)
+    def __init__(self, own: str, interface: str, prefix: str) -> None:
+        self.own, self.interface, self.family = own, interface, find_address_family(own)
         self.next_door = ipaddress.ip_interface(prefix).network
-        self.index = socket.if_nametoindex(card)
+        self.index = socket.if_nametoindex(interface)
         self.sock = open_route_socket()
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class KernelRoutes:
             return True
         if direction == "in":
             return not answer["local"]
-        astray = answer["dev"] != self.card or (
+        astray = answer["dev"] != self.interface or (
             bool(answer["via"]) and ipaddress.ip_address(peer) in self.next_door
         )
         return astray or (direction == "out" and answer["source"] not in ("", self.own))

@@ -197,25 +197,25 @@ class Restoration:
         """Keep each file that differs from the role's version, before the original replaces it."""
         ours = written.load_known_files(self.node.root, self.point.role)
         for path in self.differing(then, now):
-            was, stands = then["files"][path], now["files"][path]
-            if stands["kind"] == "absent" or written.fingerprint_entry(
-                stands
+            was, present = then["files"][path], now["files"][path]
+            if present["kind"] == "absent" or written.fingerprint_entry(
+                present
             ) == written.fingerprint_entry(was):
                 continue
             # A new file that no record of writes mentions was written by the role.
             last = ours.get(
-                path, written.fingerprint_entry(stands) if was["kind"] == "absent" else ""
+                path, written.fingerprint_entry(present) if was["kind"] == "absent" else ""
             )
-            if written.fingerprint_entry(stands) != last:
-                self.set_aside(path, stands)
+            if written.fingerprint_entry(present) != last:
+                self.set_aside(path, present)
 
-    def set_aside(self, path: str, stands: FileBefore) -> None:
+    def set_aside(self, path: str, present: FileBefore) -> None:
         """Copy a file into its own folder, under a name that its readers ignore."""
-        name = self.free_name(path, stands)
-        data = read_node_file(self.node, path) if stands["kind"] == "file" else b""
+        name = self.free_name(path, present)
+        data = read_node_file(self.node, path) if present["kind"] == "file" else b""
         try:
             if not self.check and not os.path.lexists(self.node.at(name)):
-                restore_file(self.node, name, stands, data)
+                restore_file(self.node, name, present, data)
         except OSError as exc:
             raise UndoError(
                 f"[UN-104] {self.point.role} was not restored: {path} was changed since Fullmesh wrote it, and "
@@ -224,14 +224,14 @@ class Restoration:
             ) from exc
         self.kept.append({"path": path, "kept": name})
 
-    def free_name(self, path: str, stands: FileBefore) -> str:
+    def free_name(self, path: str, present: FileBefore) -> str:
         """Return a free name, or the one that an unfinished undo gave to the same version."""
         date, taken = time.strftime("%Y-%m-%d", time.gmtime()), 0
         name = str(written.make_kept_name(path, date))
         while os.path.lexists(self.node.at(name)):
             if written.fingerprint_entry(
                 observe_file(self.node, name)
-            ) == written.fingerprint_entry(stands):
+            ) == written.fingerprint_entry(present):
                 return name
             taken += 1
             name = str(written.make_kept_name(path, date, taken))

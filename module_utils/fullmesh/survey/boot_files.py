@@ -177,10 +177,10 @@ def format_unit_limit(text: str) -> str:
 # --- addresses
 
 
-def is_about_interface(text: str, card: str, mac: str) -> bool:
+def is_about_interface(text: str, interface: str, mac: str) -> bool:
     """Return whether a network configuration file may be about an interface."""
     if (
-        re.search(rf"(?<![\w.-]){re.escape(card)}(?![\w.-])", text, re.ASCII)
+        re.search(rf"(?<![\w.-]){re.escape(interface)}(?![\w.-])", text, re.ASCII)
         or mac.lower() in text.lower()
     ):
         return True

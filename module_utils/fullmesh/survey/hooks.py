@@ -60,18 +60,18 @@ def describe_bpf_program(said: dict[str, Any]) -> str:
 
 def parse_xdp_hooks(said: Any) -> Iterator[PacketHook]:
     """Yield the XDP programs in the output of `ip.build_link_command`."""
-    for card in list_objects(said):
-        xdp = card.get("xdp")
+    for link in list_objects(said):
+        xdp = link.get("xdp")
         if not isinstance(xdp, dict):
             continue
         for one in list_objects(xdp.get("attached")) or [xdp]:
             if isinstance(one.get("prog"), dict):
-                name = str(card.get("ifname", ""))
+                name = str(link.get("ifname", ""))
                 yield {"at": "xdp", "card": name, "what": describe_bpf_program(one["prog"])}
 
 
-def parse_tc_hooks(said: Any, card: str, side: str) -> Iterator[PacketHook]:
-    """Yield the filters in ``tc -j filter show dev CARD ingress``, one for each that has an effect."""
+def parse_tc_hooks(said: Any, interface: str, side: str) -> Iterator[PacketHook]:
+    """Yield the filters in ``tc -j filter show dev NIC ingress``, one for each that has an effect."""
     for one in list_objects(said):
         options = one.get("options")
         if not isinstance(options, dict):
@@ -88,17 +88,17 @@ def parse_tc_hooks(said: Any, card: str, side: str) -> Iterator[PacketHook]:
         ]
         if bpf or actions:
             done = ", ".join(filter(None, [str(bpf or ""), *actions]))
-            yield {"at": "tc " + side, "card": card, "what": f"filter {kind}: {done}"}
+            yield {"at": "tc " + side, "card": interface, "what": f"filter {kind}: {done}"}
 
 
-def parse_tcx_hooks(said: Any, card: str) -> Iterator[PacketHook]:
-    """Yield the programs of tcx, which tc itself does not list, from ``bpftool -j net show dev CARD``."""
+def parse_tcx_hooks(said: Any, interface: str) -> Iterator[PacketHook]:
+    """Yield the programs of tcx, which tc itself does not list, from ``bpftool -j net show dev NIC``."""
     for held in list_objects(said):
         for one in list_objects(held.get("tc")):
             kind = str(one.get("kind", ""))
             side = next((side for side in SIDES if side in kind), "")
-            if one.get("devname") == card and kind.startswith("tcx") and side:
-                yield {"at": "tc " + side, "card": card, "what": describe_bpf_program(one)}
+            if one.get("devname") == interface and kind.startswith("tcx") and side:
+                yield {"at": "tc " + side, "card": interface, "what": describe_bpf_program(one)}
 
 
 def parse_cgroup_hooks(said: Any) -> Iterator[PacketHook]:
@@ -117,15 +117,19 @@ def parse_cgroup_hooks(said: Any) -> Iterator[PacketHook]:
                 }
 
 
-def survey_hooks(card: str) -> list[PacketHook]:
+def survey_hooks(interface: str) -> list[PacketHook]:
     """Return all hooks on an interface and on cgroups."""
     found: list[PacketHook] = []
-    if card:
-        found += parse_xdp_hooks(query_json_tool(*ip.build_link_command(card)))
+    if interface:
+        found += parse_xdp_hooks(query_json_tool(*ip.build_link_command(interface)))
         for side in SIDES:
             found += parse_tc_hooks(
-                query_json_tool("tc", "-j", "filter", "show", "dev", card, side), card, side
+                query_json_tool("tc", "-j", "filter", "show", "dev", interface, side),
+                interface,
+                side,
             )
-        found += parse_tcx_hooks(query_json_tool("bpftool", "-j", "net", "show", "dev", card), card)
+        found += parse_tcx_hooks(
+            query_json_tool("bpftool", "-j", "net", "show", "dev", interface), interface
+        )
     found += parse_cgroup_hooks(query_json_tool("bpftool", "-j", "cgroup", "tree"))
     return found[:KEPT]

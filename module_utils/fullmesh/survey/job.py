@@ -208,14 +208,14 @@ def has_driver_gpus() -> bool:
     return os.path.isdir(DRIVER) and (here or not is_in_container())
 
 
-def add_nvlinks(cards: list[GpuCard]) -> None:
+def add_nvlinks(gpus: list[GpuCard]) -> None:
     """Count each GPU's NVLinks, if it has any."""
     for row in nvidia_smi.parse_nvlinks(run_tool(nvidia_smi.SHOW_NVLINKS)[1]):
         links = len(row["speeds"]) + row["down"]
-        if row["gpu"] < len(cards) and links:
-            cards[row["gpu"]]["links"] = links
-            cards[row["gpu"]]["links_down"] = row["down"]
-            cards[row["gpu"]]["link_gb_s"] = round(sum(row["speeds"]), 1)
+        if row["gpu"] < len(gpus) and links:
+            gpus[row["gpu"]]["links"] = links
+            gpus[row["gpu"]]["links_down"] = row["down"]
+            gpus[row["gpu"]]["link_gb_s"] = round(sum(row["speeds"]), 1)
 
 
 def is_fully_linked(topology: dict[str, dict[str, str]]) -> bool:
@@ -250,9 +250,9 @@ def survey_gpus() -> tuple[GpuSurvey, str]:
         )
         seen["present"] = True
         add_nvlinks(seen["cards"])
-        if seen["pci"] and (seen["switches"] or any(card.get("fabric") for card in seen["cards"])):
+        if seen["pci"] and (seen["switches"] or any(gpu.get("fabric") for gpu in seen["cards"])):
             seen["fabric_manager"] = observe_fabric_manager()
-        if any("links" in card for card in seen["cards"]):
+        if any("links" in gpu for gpu in seen["cards"]):
             seen["linked"] = is_fully_linked(
                 nvidia_smi.parse_topology(run_tool(nvidia_smi.SHOW_TOPOLOGY)[1])
             )

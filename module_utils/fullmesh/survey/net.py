@@ -177,7 +177,7 @@ def survey_interfaces(held: dict[str, list[str]]) -> list[Nic]:
     except OSError:
         names = []
     found = [survey_interface(name, held) for name in names[:PEERS_MOST]]
-    return sorted(found, key=lambda card: card["index"])
+    return sorted(found, key=lambda nic: nic["index"])
 
 
 def survey_routes(peers: list[str]) -> dict[str, Route]:

@@ -136,14 +136,14 @@ def survey_boot_units() -> list[KeptUnit]:
 
 def survey_boot_address(own: str, kept: dict[str, str]) -> KeptAddress | None:
     """Return the cluster address and its configuration for the next boot. None if no interface has it."""
-    for name, card in ip.parse_links(run_if_answered(ip.SHOW_LINKS)).items():
-        for one in card["addresses"]:
+    for name, link in ip.parse_links(run_if_answered(ip.SHOW_LINKS)).items():
+        for one in link["addresses"]:
             if one["address"].split("/")[0] != own:
                 continue
             about = [
                 text
                 for text in kept.values()
-                if boot_files.is_about_interface(text, name, card["mac"])
+                if boot_files.is_about_interface(text, name, link["mac"])
             ]
             return {
                 "card": name,

@@ -156,7 +156,7 @@ def begin_survey(
         asked = []
     collector.ask("namespaces", net.survey_namespaces, [])
     addresses = net.read_interface_addresses()
-    card = net.find_interface_of(own, addresses)
+    interface = net.find_interface_of(own, addresses)
     todo: Todo = [
         *asked,
         ("nft", filters.survey_ruleset, None),
@@ -171,14 +171,14 @@ def begin_survey(
         ("selinux", job.survey_selinux, None),
         ("jobs", job.survey_jobs, []),
         ("efa", lambda: efa.observe_efa(efa.read_environment_files()), None),
-        ("hooks", lambda: hooks.survey_hooks(card), []),
-        ("queues", lambda: queues.survey_queues(card), []),
+        ("hooks", lambda: hooks.survey_hooks(interface), []),
+        ("queues", lambda: queues.survey_queues(interface), []),
         ("job_unit", job_unit.survey_job_unit, None),
         ("next_boot", lambda: next_boot.survey_next_boot(own, peers), None),
     ]
     if os.geteuid() == 0 and ":" not in own:
         # waits 0.3 s for answers, so it starts first
-        todo.insert(0, ("duplicates", lambda: net.find_duplicate_addresses(card, own), []))
+        todo.insert(0, ("duplicates", lambda: net.find_duplicate_addresses(interface, own), []))
     collector.begin(todo, names.NAME_SECONDS)
     return collector
 

@@ -86,9 +86,11 @@ def is_physical_machine() -> bool:
 def survey_pci_paths(base: str = PCI, rdma: str = RDMA) -> list[PciPath]:
     """Return the paths of all NVIDIA GPUs, and of the RDMA interfaces if there are GPUs."""
     gpus = [held["bus"] for held in list_accelerators(base) if held["vendor"] == "nvidia"]
-    cards = sorted(os.listdir(rdma)) if gpus and os.path.isdir(rdma) else []
+    devices = sorted(os.listdir(rdma)) if gpus and os.path.isdir(rdma) else []
     found = [describe_pci_path(os.path.join(base, bus), "gpu") for bus in gpus]
-    return found + [describe_pci_path(os.path.join(rdma, card, "device"), "rdma") for card in cards]
+    return found + [
+        describe_pci_path(os.path.join(rdma, device, "device"), "rdma") for device in devices
+    ]
 
 
 def find_gpu_direct_mode(

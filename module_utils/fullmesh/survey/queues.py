@@ -32,7 +32,7 @@ UNLIMITED = 0xFFFFFFFF
 PARTS = 4294967296.0  # a probability of netem is a share of 2**32
 TICK_MS = 64e-6  # of netem's delay, on kernels that give no nanoseconds
 RATE_AT = 8  # of struct tc_ratespec: the bytes before its rate
-# Queues of a card with several transmit queues: each packet goes through one child.
+# Queues of an interface with several transmit queues: each packet goes through one child.
 SPREAD = ("mq", "mqprio", "multiq", "taprio")
 # Queues that pass all their packets to their only child.
 ALONE = ("tbf", "netem", "red")
@@ -80,10 +80,10 @@ def read_queue_drops() -> dict[str, int]:
     try:
         for one in list_objects(sock, GET_QDISC):
             try:
-                card = socket.if_indextoname(one.interface)
+                interface = socket.if_indextoname(one.interface)
             except OSError:
                 continue
-            found[f"Queue.{card} {one.kind}"] = one.drops
+            found[f"Queue.{interface} {one.kind}"] = one.drops
     except (OSError, struct.error):
         return {}
     finally:
@@ -91,9 +91,9 @@ def read_queue_drops() -> dict[str, int]:
     return found
 
 
-def list_lower_interfaces(card: str) -> list[str]:
+def list_lower_interfaces(interface: str) -> list[str]:
     """Return an interface and those below it: ports of a bridge, members of a bond, the parent of a VLAN."""
-    found = [card]
+    found = [interface]
     for level in range(BELOW_MOST):
         if level >= len(found):
             break
@@ -172,9 +172,9 @@ class InterfaceQueues:
     """The queues and classes of one interface."""
 
     def __init__(
-        self, card: str, queues: list[TrafficObject], classes: list[TrafficObject]
+        self, interface: str, queues: list[TrafficObject], classes: list[TrafficObject]
     ) -> None:
-        self.card = card
+        self.interface = interface
         self.queues = {one.handle: one for one in queues}
         self.classes = {one.handle: one for one in classes}
 
@@ -225,7 +225,7 @@ class InterfaceQueues:
         """Yield the record of an effect, if there is one."""
         if any(effect):
             yield {
-                "card": self.card,
+                "card": self.interface,
                 "side": "egress",
                 "what": what,
                 "rate": round(effect.rate, 3),
@@ -251,7 +251,7 @@ def parse_police(filter_: TrafficObject) -> Iterator[tuple[float, int]]:
 
 
 def list_policers(
-    sock: socket.socket, card: str, queues: list[TrafficObject]
+    sock: socket.socket, interface: str, queues: list[TrafficObject]
 ) -> tuple[list[ShapedQueue], set[int]]:
     """Return the filters of an interface that limit the rate, and the interfaces to which they redirect packets."""
     places = {}
@@ -263,14 +263,14 @@ def list_policers(
     found: list[ShapedQueue] = []
     others = set()
     for parent, side in places.items():
-        for one in list_objects(sock, GET_FILTER, socket.if_nametoindex(card), parent):
+        for one in list_objects(sock, GET_FILTER, socket.if_nametoindex(interface), parent):
             for rate, other in parse_police(one):
                 if other and side == "ingress":
                     others.add(other)
                 if rate:
                     found.append(
                         {
-                            "card": card,
+                            "card": interface,
                             "side": "ingress" if side == "ingress" else "egress",
                             "what": f"police in a filter {one.kind}",
                             "rate": round(rate, 3),
@@ -282,25 +282,25 @@ def list_policers(
     return found, others
 
 
-def survey_queues(card: str) -> list[ShapedQueue]:
+def survey_queues(interface: str) -> list[ShapedQueue]:
     """Return the queues that limit, lose or delay packets of an interface, or of those below it."""
-    if not card:
+    if not interface:
         return []
     sock = open_route_socket()
     try:
-        return collect_queues(sock, card)
+        return collect_queues(sock, interface)
     except struct.error as error:
         raise ValueError(f"the kernel's answer cannot be read: {error}") from error
     finally:
         sock.close()
 
 
-def collect_queues(sock: socket.socket, card: str) -> list[ShapedQueue]:
+def collect_queues(sock: socket.socket, interface: str) -> list[ShapedQueue]:
     """Query the kernel for one interface."""
     held: dict[int, list[TrafficObject]] = {}
     for one in list_objects(sock, GET_QDISC):
         held.setdefault(one.interface, []).append(one)
-    todo = [(name, False) for name in list_lower_interfaces(card)]
+    todo = [(name, False) for name in list_lower_interfaces(interface)]
     found: list[ShapedQueue] = []
     for name, redirected in todo:
         index = socket.if_nametoindex(name)

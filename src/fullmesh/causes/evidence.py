@@ -94,15 +94,15 @@ class ClusterEvidence:
             return value, login["sources"].get(key, f"the login of {login['account']}")
         return (found["value"], found["source"]) if found else None
 
-    def cards(self, name: str) -> list[Nic]:
+    def list_nics(self, name: str) -> list[Nic]:
         """Return the interfaces of a node, in the kernel's order."""
         return self.survey(name).get("interfaces", [])
 
-    def card(self, name: str, interface: str) -> Nic | None:
+    def find_nic(self, name: str, interface: str) -> Nic | None:
         """Return one interface by name."""
-        return next((card for card in self.cards(name) if card["name"] == interface), None)
+        return next((nic for nic in self.list_nics(name) if nic["name"] == interface), None)
 
-    def cluster_card(self, name: str) -> str:
+    def get_cluster_interface(self, name: str) -> str:
         """Return the interface that has the cluster address, else the plan's."""
         held = self.seen.facts(name).get("addresses", {}).get(self.address(name), "")
         return str(held or self.plan["nodes"][name].get("interface", ""))

@@ -103,19 +103,19 @@ def map_identities(evidence: ClusterEvidence, names: Sequence[str], name: str) -
     found: dict[str, str] = {}
     for one in names:
         whose = "own" if one == name else "peer"
-        facts, card = evidence.seen.facts(one), evidence.cluster_card(one)
+        facts, own_interface = evidence.seen.facts(one), evidence.get_cluster_interface(one)
         for address, interface in facts.get("addresses", {}).items():
             if not has_loopback_prefix(address):
-                found[address] = f"{whose}:{CARD if interface == card else interface}"
-        for nic in evidence.cards(one):
+                found[address] = f"{whose}:{CARD if interface == own_interface else interface}"
+        for nic in evidence.list_nics(one):
             if nic["mac"].strip("0:"):
                 found[nic["mac"]] = f"{whose}:mac"
         for word in (one, facts.get("names", {}).get("hostname", "")):
             if word:
                 found[word] = f"{whose}:name"
         found[evidence.address(one)] = f"{whose}:{CARD}"
-    if card := evidence.cluster_card(name):
-        found[card] = CARD
+    if own_interface := evidence.get_cluster_interface(name):
+        found[own_interface] = CARD
     return found
 
 
@@ -241,7 +241,7 @@ def find_shared_identities(evidence: ClusterEvidence) -> list[CauseCandidate]:
         )
         for address in facts.get("addresses", {}):
             has(name, "address", "" if has_loopback_prefix(address) else address)
-        for nic in evidence.cards(name):
+        for nic in evidence.list_nics(name):
             has(name, "hardware address", nic["mac"] if nic["mac"].strip("0:") else "")
     return [
         CauseCandidate(what, {value: names}, tuple(names), 1)

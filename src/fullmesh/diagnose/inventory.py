@@ -79,9 +79,11 @@ def find_cluster_address(host: str, variables: Mapping[str, Any]) -> str:
 
 def build_plan_node(host: str, rank: int, variables: Mapping[str, Any], address: str) -> PlanNode:
     """Make a node of the plan from the available settings of the inventory."""
-    card = str(variables.get("fullmesh_interface") or "")
+    interface = str(variables.get("fullmesh_interface") or "")
     name = (
-        card if node_values.INTERFACE_NAME.match(card) and not node_values.MAC.match(card) else ""
+        interface
+        if node_values.INTERFACE_NAME.match(interface) and not node_values.MAC.match(interface)
+        else ""
     )
     hostname = str(variables.get("fullmesh_hostname") or "")
     return {

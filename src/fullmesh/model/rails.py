@@ -325,31 +325,31 @@ class RailReader:
 
     def check_ring(self, cables: Sequence[tuple[str, ...]]) -> None:
         """Refuse cables that join the nodes neither to a ring nor each with each."""
-        beside: dict[str, set[str]] = {host: set() for host in self.links}
+        neighbors: dict[str, set[str]] = {host: set() for host in self.links}
         for one, other in cables:
-            beside.setdefault(one, set()).add(other)
-            beside.setdefault(other, set()).add(one)
-        others = len(beside) - 1
-        if all(len(near) == others for near in beside.values()):
+            neighbors.setdefault(one, set()).add(other)
+            neighbors.setdefault(other, set()).add(one)
+        others = len(neighbors) - 1
+        if all(len(near) == others for near in neighbors.values()):
             return
         what = [
             f"{host} has cables to {', '.join(sorted(near)) or 'no node'}"
-            for host, near in beside.items()
+            for host, near in neighbors.items()
             if len(near) != ENDS
         ]
-        reached = walk_cables(beside)
-        if not what and len(reached) < len(beside):
+        reached = walk_cables(neighbors)
+        if not what and len(reached) < len(neighbors):
             what = [f"{', '.join(reached)} form a ring without the other nodes"]
         if what:
             step = "Each node needs cables to two others, so that all form one ring, or to every other node"
             self.add_fault("PL-141", "; ".join(what), step)
 
 
-def walk_cables(beside: Mapping[str, set[str]]) -> list[str]:
+def walk_cables(neighbors: Mapping[str, set[str]]) -> list[str]:
     """Return the nodes that cables join to the first one, in order."""
-    found = list(beside)[:1]
+    found = list(neighbors)[:1]
     for host in found:
-        found += sorted(beside[host] - {*found})
+        found += sorted(neighbors[host] - {*found})
     return found
 
 

@@ -106,8 +106,8 @@ def list_torch_builds(host: str, asked: AutoSettings, seen: Accelerators, locks:
         UndecidedError: there is no driver, no lock, or no lock that fits.
     """
     own = read_own_lock_accelerator(host, Path(asked["lock"])) if asked["lock"] else ""
-    cards = count_usable_devices(seen, "nvidia")
-    if not cards or (own and torch_runtime.parse_accelerator(own)[0] != "cuda"):
+    gpus = count_usable_devices(seen, "nvidia")
+    if not gpus or (own and torch_runtime.parse_accelerator(own)[0] != "cuda"):
         return [own or "cpu"]
     held = [own] if own else [f"cuda{number}" for number in list_cuda_locks(locks, asked["torch"])]
     numbers = {one: torch_runtime.parse_accelerator(one)[1] for one in held}
@@ -116,7 +116,7 @@ def list_torch_builds(host: str, asked: AutoSettings, seen: Accelerators, locks:
     if not held:
         raise UndecidedError(
             "PR-116",
-            f"{host}: it has {cards} NVIDIA GPU(s), but torch {asked['torch']} has no lock for CUDA",
+            f"{host}: it has {gpus} NVIDIA GPU(s), but torch {asked['torch']} has no lock for CUDA",
             "Use a version that has one "
             f"({', '.join(one for one in list_lock_names(locks) if 'cuda' in one)}), "
             f"use your own lock (./fullmesh torch-lock creates one for torch_runtime_requirements), {by_hand}",
@@ -126,7 +126,7 @@ def list_torch_builds(host: str, asked: AutoSettings, seen: Accelerators, locks:
     if not branch:
         raise UndecidedError(
             "PR-116",
-            f"{host}: it has {cards} NVIDIA GPU(s) but no driver",
+            f"{host}: it has {gpus} NVIDIA GPU(s) but no driver",
             f"Set nvidia_driver_manage: true and nvidia_driver_branch, install a driver, {by_hand}",
         )
     found = [one for one in held if int(branch[0]) >= find_lowest_branch(numbers[one])]

@@ -208,11 +208,11 @@ def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]
         text = read(path)
         without = comment_out_stanzas(text, names)
         if path != PATH and without != text:
-            cards = {
+            nics = {
                 name: read_own_macs(read, name, path)
                 for name in common.list_physical_interfaces(links)
             }
-            common.refuse_lost_settings(path, find_lost_stanza_settings(text, names, cards))
+            common.refuse_lost_settings(path, find_lost_stanza_settings(text, names, nics))
             changes[path] = without
     if PATH not in list_sourced_files(read, add_own_file(listed), MAIN, 0):
         text = changes.get(MAIN) or read(MAIN)
@@ -267,14 +267,14 @@ def read_own_macs(read: Reader, name: str, path: str) -> set[str]:
 
 
 def find_lost_stanza_settings(
-    text: str, names: list[str], cards: Mapping[str, set[str]]
+    text: str, names: list[str], nics: Mapping[str, set[str]]
 ) -> list[tuple[str, str]]:
     """Return the settings in stanzas of *names* that a link of the plan does not cover.
 
     Args:
         text: the file.
         names: Fullmesh's interfaces.
-        cards: the physical ones, and their own hardware addresses.
+        nics: the physical ones, and their own hardware addresses.
     """
     settings: list[common.Setting] = []
     name = ""
@@ -292,7 +292,7 @@ def find_lost_stanza_settings(
         elif name in names:
             same = key == "hwaddress" and split_words(value)[-1:] and split_words(value)[-1].lower()
             covered = key in HOOKS and COVERED_COMMAND.fullmatch(value)
-            if not covered and not (same and same in cards.get(name, set())):
+            if not covered and not (same and same in nics.get(name, set())):
                 settings.append(("", key, value))
     return common.find_lost_settings(settings, COVERED)
 

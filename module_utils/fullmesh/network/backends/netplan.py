@@ -191,7 +191,7 @@ def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]
     Raises:
         ForeignError: a file has one of the interfaces in a form that cannot be edited by line (YAML in one line).
     """
-    cards = {
+    nics = {
         name: common.read_permanent_macs(read, [name])
         for name in common.list_physical_interfaces(links)
     }
@@ -200,7 +200,7 @@ def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]
         text = read(path)
         if path == PATH or text.startswith(common.HEAD):
             continue
-        without = strip_entries(text, cards, common.list_affected_interfaces(links), path)
+        without = strip_entries(text, nics, common.list_affected_interfaces(links), path)
         if without != text:
             changes[path] = without
     changes.update(common.disable_cloud_init(read, changes))
@@ -246,9 +246,9 @@ def list_child_keys(lines: list[str], start: int, end: int) -> list[tuple[int, s
     return found
 
 
-def strip_entries(text: str, cards: dict[str, set[str]], names: list[str], path: str) -> str:
+def strip_entries(text: str, nics: dict[str, set[str]], names: list[str], path: str) -> str:
     """Return the file without the addresses of Fullmesh's interfaces and every other byte unchanged."""
-    edit = NetplanEdit(split_whole_lines(text), cards, names, path)
+    edit = NetplanEdit(split_whole_lines(text), nics, names, path)
     edit.mark_lines()
     if edit.out and OTHER_BREAKS.search(text):
         edit.refuse()
@@ -299,10 +299,10 @@ class NetplanEdit:
     """Edits one foreign file by indentation. PyYAML may be missing on a node, and would lose comments."""
 
     def __init__(
-        self, lines: list[str], cards: dict[str, set[str]], names: list[str], path: str
+        self, lines: list[str], nics: dict[str, set[str]], names: list[str], path: str
     ) -> None:
         self.lines = lines
-        self.cards = cards
+        self.nics = nics
         self.names = names
         self.path = path
         self.out: set[int] = set()
@@ -351,7 +351,7 @@ class NetplanEdit:
             end = find_block_end(self.lines, number)
             name = self.meant(number, end, key)
             if name:
-                carried = CARRIED if name in self.cards and kind == "ethernets" else NOTHING
+                carried = CARRIED if name in self.nics and kind == "ethernets" else NOTHING
                 self.refuse_lost(kind, name, self.pairs(number, end, rest, carried))
                 self.strip_entry(number, end, name, key, carried)
         inside = range(start + 1, find_block_end(self.lines, start))
@@ -431,10 +431,10 @@ class NetplanEdit:
         if key in self.names:
             return key
         named = re.search(r"^\s*set-name:\s*[\"']?([^\"'\s#]+)", block, re.MULTILINE | re.ASCII)
-        if named and named.group(1) in self.cards:
+        if named and named.group(1) in self.nics:
             return named.group(1)
         mac = re.search(r"macaddress:\s*[\"']?([0-9A-Fa-f:]{17})", block, re.ASCII)
-        for name, own in self.cards.items():
+        for name, own in self.nics.items():
             if mac and mac.group(1).lower() in own:
                 return name
         return ""

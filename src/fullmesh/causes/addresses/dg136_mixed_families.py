@@ -34,8 +34,8 @@ def find_gloo_address(evidence: ClusterEvidence, name: str) -> str:
     """
     held = evidence.variable(name, "GLOO_SOCKET_IFNAME")
     if held and held[0]:
-        card = evidence.card(name, held[0].split(",")[0])
-        listed = [a.split("/")[0] for a in card["addresses"]] if card else []
+        nic = evidence.find_nic(name, held[0].split(",")[0])
+        listed = [a.split("/")[0] for a in nic["addresses"]] if nic else []
         return next((a for a in listed if not is_link_local(a)), "")
     # A link-local address needs a scope to be bound, so Gloo goes on to the next; nss-myhostname lists them first.
     answers = [a for a in evidence.survey(name).get("own_answers", []) if not is_link_local(a)]
@@ -65,8 +65,8 @@ def rule_address_families(evidence: ClusterEvidence) -> Iterator[Finding]:
         peer=join_names([n for n in families if n not in odd]),
         seen=f"{odd[0]}: {spoken[odd[0]]}",
         expected=f"an {usual} address, such as {evidence.address(odd[0])}",
-        fix=f"on {odd[0]}: set GLOO_SOCKET_IFNAME={evidence.cluster_card(odd[0]) or 'INTERFACE'}, or give its name"
-        f" {evidence.address(odd[0])} in /etc/hosts",
+        fix=f"on {odd[0]}: set GLOO_SOCKET_IFNAME={evidence.get_cluster_interface(odd[0]) or 'INTERFACE'}, or give its"
+        f" name {evidence.address(odd[0])} in /etc/hosts",
     )
 
 

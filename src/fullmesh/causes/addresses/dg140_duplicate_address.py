@@ -29,14 +29,14 @@ from fullmesh.result.findings import Finding, join_names
 
 def make_duplicate_finding(evidence: ClusterEvidence, name: str, mac: str, holder: str) -> Finding:
     """Make a finding about a node of the plan that answers for another node's address."""
-    address, card = evidence.address(name), evidence.cluster_card(holder)
+    address, nic = evidence.address(name), evidence.get_cluster_interface(holder)
     if evidence.holds(holder, address):
         what, fix = (
             "has",
             f"ip address show to {address}, then ip address del {address}/LENGTH dev INTERFACE",
         )
     else:
-        what, fix = "answers for", f"sysctl net.ipv4.conf.{card}.proxy_arp && ip neigh show proxy"
+        what, fix = "answers for", f"sysctl net.ipv4.conf.{nic}.proxy_arp && ip neigh show proxy"
     return Finding(
         "DG-140",
         "L2",
@@ -67,9 +67,13 @@ def rule_duplicate_address(evidence: ClusterEvidence) -> Iterator[Finding]:
             peer=join_names(evidence.peers(name)),
             seen=f"{mac} answered {join_names(who)}",
             expected=join_names(
-                [c["mac"] for c in evidence.cards(name) if c["name"] == evidence.cluster_card(name)]
+                [
+                    c["mac"]
+                    for c in evidence.list_nics(name)
+                    if c["name"] == evidence.get_cluster_interface(name)
+                ]
             ),
-            check=f"on {who[0]}: arping -D -I {evidence.cluster_card(who[0])} {evidence.address(name)}",
+            check=f"on {who[0]}: arping -D -I {evidence.get_cluster_interface(who[0])} {evidence.address(name)}",
             fix=f"find {mac} in the switch's table, and give that machine another address",
         )
 

@@ -32,7 +32,7 @@ from fullmesh.result.findings import Finding, join_names
 
 def is_cluster_neighbour(evidence: ClusterEvidence, name: str, entry: Neighbour) -> bool:
     """Return whether an entry is on the cluster interface."""
-    return entry["dev"] in ("", evidence.cluster_card(name))
+    return entry["dev"] in ("", evidence.get_cluster_interface(name))
 
 
 def rule_stale_neighbours(evidence: ClusterEvidence) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def rule_stale_neighbours(evidence: ClusterEvidence) -> Iterator[Finding]:
         held = {owners[one]: entry for one, entry in entries.items() if one in owners}
         for peer in sorted(held.keys() - {name}, key=place.__getitem__):
             entry = held[peer]
-            own = {card["mac"] for card in evidence.cards(peer)}
+            own = {nic["mac"] for nic in evidence.list_nics(peer)}
             if not own or entry["mac"] in own or not is_cluster_neighbour(evidence, name, entry):
                 continue
             found = find_broken_links(evidence, name, peer)
@@ -66,8 +66,8 @@ def rule_stale_neighbours(evidence: ClusterEvidence) -> Iterator[Finding]:
                 expected=join_names(
                     [
                         c["mac"]
-                        for c in evidence.cards(peer)
-                        if c["name"] == evidence.cluster_card(peer)
+                        for c in evidence.list_nics(peer)
+                        if c["name"] == evidence.get_cluster_interface(peer)
                     ]
                 ),
                 fix=f"on {name}: ip neigh del {evidence.address(peer)} dev {entry['dev']}. Then remove it from"

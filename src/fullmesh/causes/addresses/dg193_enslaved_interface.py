@@ -26,9 +26,9 @@ from fullmesh.result.findings import Finding, join_names
 def rule_enslaved_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Report cluster interfaces that belong to an upper interface, if links of their node are broken."""
     for name in evidence.nodes:
-        card = evidence.card(name, evidence.cluster_card(name))
-        master = card.get("master", "") if card else ""
-        if not card or not master:
+        nic = evidence.find_nic(name, evidence.get_cluster_interface(name))
+        master = nic.get("master", "") if nic else ""
+        if not nic or not master:
             continue
         pairs = tuple(
             pair
@@ -38,20 +38,20 @@ def rule_enslaved_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
         )
         if not pairs:
             continue
-        kind = card.get("master_kind") or "interface"
+        kind = nic.get("master_kind") or "interface"
         peers = join_names(sorted({end for pair in pairs for end in pair} - {name}))
         yield Finding(
             "DG-193",
             "L1",
-            f"{card['name']} of {name} has the cluster address, but belongs to the {kind} {master}",
+            f"{nic['name']} of {name} has the cluster address, but belongs to the {kind} {master}",
             node=name,
             peer=peers,
             port="all",
             direction=f"{name} <-> {peers}",
-            seen=f"{card['name']} master {master}",
-            expected=f"the address on {master}, or {card['name']} without a master",
+            seen=f"{nic['name']} master {master}",
+            expected=f"the address on {master}, or {nic['name']} without a master",
             check=f"on {name}: ip -br link show master {master}; ip -br address",
-            fix=f"on {name}: ip link set {card['name']} nomaster, or move {evidence.address(name)} to {master}",
+            fix=f"on {name}: ip link set {nic['name']} nomaster, or move {evidence.address(name)} to {master}",
             pairs=pairs,
             kinds=ALL_KINDS,
         )

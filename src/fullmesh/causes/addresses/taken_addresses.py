@@ -32,7 +32,7 @@ def find_foreign_macs(
         name: the node.
         seen: the entries that all nodes learnt, from :func:`collect_neighbours`.
     """
-    own = {card["mac"] for card in evidence.cards(name)}
+    own = {nic["mac"] for nic in evidence.list_nics(name)}
     if not own:
         return {}
     found: dict[str, list[str]] = {}
@@ -67,10 +67,14 @@ def find_stale_neighbour(
         direction=f"{holder} -> {name}",
         seen=f"{address} lladdr {mac} on {holder} alone",
         expected=join_names(
-            [c["mac"] for c in evidence.cards(name) if c["name"] == evidence.cluster_card(name)]
+            [
+                c["mac"]
+                for c in evidence.list_nics(name)
+                if c["name"] == evidence.get_cluster_interface(name)
+            ]
         ),
-        fix=f"on {holder}: ip neigh del {address} dev {evidence.cluster_card(holder)}. If it comes back, find the"
-        " script or service that adds it",
+        fix=f"on {holder}: ip neigh del {address} dev {evidence.get_cluster_interface(holder)}. If it comes back, find"
+        " the script or service that adds it",
         pairs=((holder, name),),
     )
 
@@ -87,4 +91,4 @@ def list_foreign_macs(evidence: ClusterEvidence) -> Iterator[tuple[str, str, lis
 
 def map_card_owners(evidence: ClusterEvidence) -> dict[str, str]:
     """Map each hardware address to the node that has it."""
-    return {card["mac"]: name for name in evidence.nodes for card in evidence.cards(name)}
+    return {nic["mac"]: name for name in evidence.nodes for nic in evidence.list_nics(name)}

@@ -41,19 +41,19 @@ UNREACHED = (
 def rule_nccl_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Find nodes on which NCCL would choose an interface that the peers cannot reach."""
     for name in evidence.nodes:
-        cards = evidence.cards(name)
+        nics = evidence.list_nics(name)
         held = evidence.variable(name, "NCCL_SOCKET_IFNAME")
-        if not cards or not held or not held[0]:
+        if not nics or not held or not held[0]:
             continue
         taken = [
-            card
-            for card in cards
-            if is_matched_by_nccl(held[0], card["name"])
-            and card["running"]
-            and card["name"] != LOOPBACK
-            and card["addresses"]
+            nic
+            for nic in nics
+            if is_matched_by_nccl(held[0], nic["name"])
+            and nic["running"]
+            and nic["name"] != LOOPBACK
+            and nic["addresses"]
         ]
-        wanted = evidence.cluster_card(name)
+        wanted = evidence.get_cluster_interface(name)
         if (
             not taken
             or taken[0]["name"] == wanted
@@ -73,11 +73,11 @@ def rule_nccl_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
         )
 
 
-def can_reach_peers(evidence: ClusterEvidence, name: str, card: Nic) -> bool:
+def can_reach_peers(evidence: ClusterEvidence, name: str, nic: Nic) -> bool:
     """Return whether every other node has an address in an interface's network, and it is no bridge of containers."""
-    if card["name"].startswith(UNREACHED):
+    if nic["name"].startswith(UNREACHED):
         return False
-    for text in card["addresses"]:
+    for text in nic["addresses"]:
         try:
             network = ipaddress.ip_interface(text).network
         except ValueError:

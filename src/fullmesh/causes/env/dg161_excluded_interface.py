@@ -27,7 +27,7 @@ NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
 def rule_excluded_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Find nodes whose NCCL_SOCKET_IFNAME excludes the cluster interface."""
     for name in evidence.nodes:
-        held, own = evidence.variable(name, NCCL_INTERFACE), evidence.cluster_card(name)
+        held, own = evidence.variable(name, NCCL_INTERFACE), evidence.get_cluster_interface(name)
         if not held or not held[0].startswith("^") or not own or is_matched_by_nccl(held[0], own):
             continue
         yield Finding(

@@ -27,9 +27,9 @@ GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 
 def find_other_interfaces(evidence: ClusterEvidence, name: str, value: str) -> list[str]:
     """Return the interfaces that Gloo would use, if none is in the plan. Loopback has its own cause."""
-    taken = select_interfaces(value, GLOO_INTERFACE, evidence.cards(name))
+    taken = select_interfaces(value, GLOO_INTERFACE, evidence.list_nics(name))
     planned = {link["interface"] for link in evidence.plan["nodes"][name]["links"]}
-    planned.add(evidence.cluster_card(name))
+    planned.add(evidence.get_cluster_interface(name))
     return [] if planned.intersection(taken) or set(taken) <= {LOOPBACK} else taken
 
 
@@ -42,14 +42,14 @@ def is_same_everywhere(evidence: ClusterEvidence, value: str) -> bool:
 def rule_gloo_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Find nodes on which Gloo would announce an address outside the cluster network."""
     for name in evidence.nodes:
-        held, wanted = evidence.variable(name, GLOO_INTERFACE), evidence.cluster_card(name)
+        held, wanted = evidence.variable(name, GLOO_INTERFACE), evidence.get_cluster_interface(name)
         if not held or not wanted:
             continue
         taken = find_other_interfaces(evidence, name, held[0])
-        card = evidence.card(name, taken[0]) if taken else None
-        if not card:
+        nic = evidence.find_nic(name, taken[0]) if taken else None
+        if not nic:
             continue
-        reached = can_reach_peers(evidence, name, card)
+        reached = can_reach_peers(evidence, name, nic)
         if reached and is_same_everywhere(evidence, held[0]):
             continue
         effect = (
@@ -63,7 +63,7 @@ def rule_gloo_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
             f"Gloo on {name} would use {taken[0]} instead of {wanted}, the interface of {evidence.address(name)}:"
             f" {effect}",
             node=name,
-            seen=f"{GLOO_INTERFACE}={held[0]} from {held[1]}: {taken[0]} has {join_names(card['addresses']) or 'none'}",
+            seen=f"{GLOO_INTERFACE}={held[0]} from {held[1]}: {taken[0]} has {join_names(nic['addresses']) or 'none'}",
             expected=wanted,
             fix=f"on {name}: set {GLOO_INTERFACE}={wanted} in {held[1]}"
             + ("" if evidence.assumed else f", or {evidence.seen.apply('launch')}"),

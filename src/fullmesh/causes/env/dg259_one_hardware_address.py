@@ -21,8 +21,11 @@ from fullmesh.result.findings import Finding, join_names
 
 def rule_unique_macs(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Find nodes whose cluster interfaces have the same hardware address."""
-    cards = {name: evidence.card(name, evidence.cluster_card(name)) for name in evidence.nodes}
-    held = {name: card["mac"] for name, card in cards.items() if card}
+    nics = {
+        name: evidence.find_nic(name, evidence.get_cluster_interface(name))
+        for name in evidence.nodes
+    }
+    held = {name: nic["mac"] for name, nic in nics.items() if nic}
     for value, names in group_equal_values(held).items():
         if not value.strip("0:"):
             continue  # interfaces without one: loopback, tunnels
@@ -36,7 +39,7 @@ def rule_unique_macs(evidence: ClusterEvidence) -> Iterator[Finding]:
             port="all",
             seen=value,
             expected="a different hardware address for each interface",
-            fix=f"on {names[1]}: ip link set {evidence.cluster_card(names[1])} address ADDRESS, and in the"
+            fix=f"on {names[1]}: ip link set {evidence.get_cluster_interface(names[1])} address ADDRESS, and in the"
             " definition of the virtual machine if it was cloned",
             pairs=tuple((a, b) for a in names for b in names if a != b),
         )

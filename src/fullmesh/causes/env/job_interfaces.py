@@ -15,9 +15,9 @@ def make_interface_finding(
 ) -> Finding:
     """Make a finding about a variable that names an unusable interface."""
     value, source = evidence.variable(names[0], variable) or ("", "")
-    wanted = evidence.cluster_card(names[0]) or "INTERFACE"
+    wanted = evidence.get_cluster_interface(names[0]) or "INTERFACE"
     fix = f"set {variable}={wanted} in {source} on {join_names(names)}"
-    have = join_names([card["name"] for card in evidence.cards(names[0])])
+    have = join_names([nic["name"] for nic in evidence.list_nics(names[0])])
     return Finding(
         code,
         "L1",
@@ -36,11 +36,11 @@ def find_job_interfaces(evidence: ClusterEvidence) -> Iterator[Finding]:
         set_on = [
             n
             for n in evidence.nodes
-            if (evidence.variable(n, variable) or ("",))[0] and evidence.cards(n)
+            if (evidence.variable(n, variable) or ("",))[0] and evidence.list_nics(n)
         ]
         taken = {
             n: select_interfaces(
-                (evidence.variable(n, variable) or ("",))[0], variable, evidence.cards(n)
+                (evidence.variable(n, variable) or ("",))[0], variable, evidence.list_nics(n)
             )
             for n in set_on
         }

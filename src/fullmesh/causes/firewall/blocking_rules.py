@@ -80,7 +80,9 @@ def list_blocked_ports(evidence: ClusterEvidence, block: BlockedLink) -> list[in
 def list_failed_packets(evidence: ClusterEvidence, block: BlockedLink) -> list[tuple[str, Packet]]:
     """List the packets of failed connections with the nodes whose rules apply, the likeliest first."""
     source, target = evidence.address(block.source), evidence.address(block.target)
-    cards = {name: evidence.cluster_card(name) for name in (block.source, block.target)}
+    interfaces = {
+        name: evidence.get_cluster_interface(name) for name in (block.source, block.target)
+    }
     own = evidence.port_range(block.source) or KERNEL_RANGE
     found: dict[str, list[tuple[str, Packet]]] = {
         "target": [],
@@ -89,9 +91,9 @@ def list_failed_packets(evidence: ClusterEvidence, block: BlockedLink) -> list[t
         "source": [],
     }
     for port in list_blocked_ports(evidence, block)[:PORTS_TRIED]:
-        to_target = make_tcp_packet(source, target, port, cards[block.target])
+        to_target = make_tcp_packet(source, target, port, interfaces[block.target])
         found["target"].append((block.target, to_target))
-        leaving = make_tcp_packet(source, target, port, cards[block.source], outgoing=True)
+        leaving = make_tcp_packet(source, target, port, interfaces[block.source], outgoing=True)
         found["leaving"].append((block.source, leaving))
         for back in {own.first, (own.first + own.last) // 2, own.last}:
             found["back"].append((block.target, make_reply_packet(to_target, back)))
@@ -121,14 +123,14 @@ def find_traced_rule(evidence: ClusterEvidence, block: BlockedLink) -> BlockingR
     source, target = evidence.address(block.source), evidence.address(block.target)
     shut = set(list_blocked_ports(evidence, block))
     for name in (block.source, block.target):
-        card, outgoing = evidence.cluster_card(name), name == block.source
+        interface, outgoing = evidence.get_cluster_interface(name), name == block.source
         for one in evidence.seen.nodes.get(name, {}).get("traced", []):
             ends = (one["source"], one["target"])
             asked = ends == (source, target) and one["dport"] in shut
             if not asked and not (ends == (target, source) and one["sport"] in shut):
                 continue
             port = one["dport"] if asked else one["sport"]
-            packet = make_tcp_packet(source, target, port, card, outgoing=outgoing)
+            packet = make_tcp_packet(source, target, port, interface, outgoing=outgoing)
             verdict, text, reset = resolve_traced_rule(evidence.ruleset(name), one)
             table = f"{one['family']} {one['table']}"
             # such a rule matches on the sending account, so it may accept other accounts' packets
@@ -216,11 +218,11 @@ def find_reverse_links(
         if rule.node != (block.target if rule.packet.outgoing else block.source):
             continue
         own = evidence.port_range(block.target) or KERNEL_RANGE
-        ends, card = (
+        ends, interface = (
             (evidence.address(block.target), evidence.address(block.source)),
-            evidence.cluster_card(rule.node),
+            evidence.get_cluster_interface(rule.node),
         )
-        asked = make_tcp_packet(*ends, own.first, card, outgoing=rule.packet.outgoing)
+        asked = make_tcp_packet(*ends, own.first, interface, outgoing=rule.packet.outgoing)
         from_there = asked._replace(sport=rule.port) if rule.port in own else asked
         for packet in (from_there, asked._replace(sport=own.last, state="established")):
             stop = packet_filter.evaluate_packet(evidence.ruleset(rule.node), packet)

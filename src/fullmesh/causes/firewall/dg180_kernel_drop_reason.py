@@ -73,7 +73,7 @@ def rule_drop_reasons(evidence: ClusterEvidence) -> Iterator[Finding]:
             f"{meaning.what}, as its kernel reports ({first['reason']}, {first['count']} packets during the probe)",
             (
                 ", ".join(f"{one['reason']} {one['count']} at {one['place']}" for one in fitting),
-                f"on {name}: {meaning.show.replace('CARD', evidence.cluster_card(name))}",
+                f"on {name}: {meaning.show.replace('CARD', evidence.get_cluster_interface(name))}",
             ),
         )
 

@@ -39,12 +39,12 @@ STANDS = {"xdp": BEFORE, "tc ingress": IN, "tc egress": OUT}
 def rule_packet_hooks(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Find programs and filters on the interface of a node at which packets end."""
     for name, held in group_by_drop_node(list(list_unexplained_blocks(evidence))).items():
-        card = evidence.cluster_card(name)
+        interface = evidence.get_cluster_interface(name)
         sides = {side for _, side in held}
         standing = [
             hook
             for hook in evidence.survey(name).get("hooks", [])
-            if (hook["card"] == card and STANDS.get(hook["at"]) in sides)
+            if (hook["card"] == interface and STANDS.get(hook["at"]) in sides)
             or (hook["at"].startswith("cgroup ") and sides & set(BOTH))
         ]
         if not standing:
@@ -60,8 +60,8 @@ def rule_packet_hooks(evidence: ClusterEvidence) -> Iterator[Finding]:
             f"a program or filter on its {place} sees them there, and no packet filter rule stops them",
             (
                 "; ".join(f"{hook['at']} {hook['card']}: {hook['what']}" for hook in standing),
-                f"on {name}: ip -d link show {card} && tc filter show dev {card} ingress && bpftool net. Then find the"
-                " service that loads it, and remove it or let the peers through",
+                f"on {name}: ip -d link show {interface} && tc filter show dev {interface} ingress && bpftool net. Then"
+                " find the service that loads it, and remove it or let the peers through",
             ),
         )
 

@@ -99,10 +99,14 @@ def list_start_hindrances(
     if settings.get("RootDirectory") or settings.get("NetworkNamespacePath"):
         held = next(one for one in ("RootDirectory", "NetworkNamespacePath") if one in settings)
         yield "run in another root directory or network namespace", f"{held}={settings[held]}"
-    cards = settings.get("RestrictNetworkInterfaces", "")
-    card = evidence.cluster_card(name)
-    if card and cards and (card in cards.lstrip("~").split()) == cards.startswith("~"):
-        yield f"cannot use {card}", f"RestrictNetworkInterfaces={cards}"
+    interfaces = settings.get("RestrictNetworkInterfaces", "")
+    interface = evidence.get_cluster_interface(name)
+    if (
+        interface
+        and interfaces
+        and (interface in interfaces.lstrip("~").split()) == interfaces.startswith("~")
+    ):
+        yield f"cannot use {interface}", f"RestrictNetworkInterfaces={interfaces}"
     if settings.get("SocketBindDeny"):
         yield "may not listen on ports", f"SocketBindDeny={settings['SocketBindDeny']}"
     lost = [one for one in settings.get("UnsetEnvironment", "").split() if one in OF_THE_PLAN]

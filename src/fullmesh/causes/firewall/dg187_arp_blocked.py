@@ -34,9 +34,9 @@ def find_arp_stops(
     ends = (evidence.address(source), evidence.address(target))
     perhaps = []
     for name in (source, target):
-        card, rules = evidence.cluster_card(name), evidence.ruleset(name)
+        interface, rules = evidence.get_cluster_interface(name), evidence.ruleset(name)
         for outgoing in (True, False):
-            packet = Packet(ARP, *ends, "", 0, card, outgoing)
+            packet = Packet(ARP, *ends, "", 0, interface, outgoing)
             stop = packet_filter.evaluate_packet(rules, packet)
             if stop.verdict != packet_filter.ACCEPT:
                 yield name, stop

@@ -60,8 +60,8 @@ def find_link_translation(
         for name in (source, target):
             if not has_translations(evidence.ruleset(name)):
                 continue
-            card = evidence.cluster_card(name)
-            packet = make_tcp_packet(*ends, record["port"], card, outgoing=name == source)
+            interface = evidence.get_cluster_interface(name)
+            packet = make_tcp_packet(*ends, record["port"], interface, outgoing=name == source)
             held = find_translation(evidence, name, packet)
             if held:
                 found.append((name, held))

@@ -28,9 +28,9 @@ def is_return_blocked(evidence: ClusterEvidence, name: str, peer: str) -> bool:
         of_account = way["uid"] != ANYBODY and way["direction"] == "answer"
         if of_account and way["peer"] == evidence.address(peer):
             return True
-    card = evidence.cluster_card(name)
+    interface = evidence.get_cluster_interface(name)
     port = (evidence.port_range(name) or KERNEL_RANGE).first
-    asked = make_tcp_packet(evidence.address(peer), evidence.address(name), port, card)
+    asked = make_tcp_packet(evidence.address(peer), evidence.address(name), port, interface)
     return any(
         has_account_rule(evidence, name, stop.table)
         for stop in find_possible_stops(evidence.ruleset(name), make_reply_packet(asked, port))

@@ -115,7 +115,7 @@ def describe_translation(key: tuple[str, str, str], rule: NftRule, sure: bool) -
 
 def find_first_address(evidence: ClusterEvidence, name: str) -> str:
     """Return the first address of a node's cluster interface in the plan's family, which MASQUERADE uses."""
-    card = evidence.card(name, evidence.cluster_card(name))
+    nic = evidence.find_nic(name, evidence.get_cluster_interface(name))
     own = evidence.address(name)
-    held = [one.partition("/")[0] for one in card["addresses"]] if card else []
+    held = [one.partition("/")[0] for one in nic["addresses"]] if nic else []
     return next((one for one in held if (":" in one) == (":" in own)), own)

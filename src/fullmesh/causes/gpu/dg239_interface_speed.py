@@ -22,9 +22,9 @@ def rule_interface_speeds(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Find cluster interfaces with a lower speed than the others."""
     held = {}
     for name in evidence.nodes:
-        card = evidence.card(name, evidence.cluster_card(name))
-        if card and card["physical"] and card["speed"] > 0:
-            held[name] = card["speed"]
+        nic = evidence.find_nic(name, evidence.get_cluster_interface(name))
+        if nic and nic["physical"] and nic["speed"] > 0:
+            held[name] = nic["speed"]
     if len(set(held.values())) < 2:  # noqa: PLR2004 (two that differ)
         return
     best = max(held.values())
@@ -37,7 +37,7 @@ def rule_interface_speeds(evidence: ClusterEvidence) -> Iterator[Finding]:
         peer=join_names([n for n in held if n not in odd]),
         seen=f"{held[odd[0]]} Mbit/s",
         expected=f"{best} Mbit/s",
-        check=f"on {odd[0]}: ethtool {evidence.cluster_card(odd[0])}",
+        check=f"on {odd[0]}: ethtool {evidence.get_cluster_interface(odd[0])}",
         fix=f"replace the cable of {odd[0]}, or correct the speed of its switch port",
         severity=WARNING,
     )

@@ -23,14 +23,14 @@ from fullmesh.verify.model import ClusterObservations
 def rule_ecc_errors(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that no GPU had an uncorrectable memory error since the driver was loaded."""
     for name in seen.plan["nodes"]:
-        bad = [card for card in list_gpus(seen, name) if card.get("ecc_volatile")]
+        bad = [gpu for gpu in list_gpus(seen, name) if gpu.get("ecc_volatile")]
         if bad:
             yield Finding(
                 "VC-112",
                 "L1",
-                f"{join_names([str(card['bus']) for card in bad])} of {name} had memory errors that ECC could not fix",
+                f"{join_names([str(gpu['bus']) for gpu in bad])} of {name} had memory errors that ECC could not fix",
                 node=name,
-                seen=f"{sum(card['ecc_volatile'] for card in bad)} uncorrectable errors",
+                seen=f"{sum(gpu['ecc_volatile'] for gpu in bad)} uncorrectable errors",
                 expected="0",
                 check=f"on {name}: nvidia-smi -q -d ECC,ROW_REMAPPER",
                 fix=f"reboot {name}, which remaps rows. Replace the GPU if the errors return",

@@ -32,19 +32,19 @@ def rule_pcie_width(seen: ClusterObservations) -> Iterator[Finding]:
     """
     lanes: dict[str, int] = {}
     for name in seen.plan["nodes"]:
-        for card in list_gpus(seen, name):
-            lanes[card["name"]] = max(
-                lanes.get(card["name"], 0), parse_pcie_lanes(card.get("width", ""))
+        for gpu in list_gpus(seen, name):
+            lanes[gpu["name"]] = max(
+                lanes.get(gpu["name"], 0), parse_pcie_lanes(gpu.get("width", ""))
             )
     for name in seen.plan["nodes"]:
-        for card in list_gpus(seen, name):
-            have, usual = parse_pcie_lanes(card.get("width", "")), lanes[card["name"]]
-            least = max(usual, parse_pcie_lanes(card.get("width_most", "")) // 4)
+        for gpu in list_gpus(seen, name):
+            have, usual = parse_pcie_lanes(gpu.get("width", "")), lanes[gpu["name"]]
+            least = max(usual, parse_pcie_lanes(gpu.get("width_most", "")) // 4)
             if 0 < have < least:
                 yield Finding(
                     "VC-114",
                     "L1",
-                    f"the GPU {card['bus']} of {name} has {have} PCIe lanes, others of its model {usual}",
+                    f"the GPU {gpu['bus']} of {name} has {have} PCIe lanes, others of its model {usual}",
                     node=name,
                     seen=f"{have} lanes",
                     expected=f"{least} lanes",

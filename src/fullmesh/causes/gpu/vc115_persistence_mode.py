@@ -25,7 +25,7 @@ def rule_persistence_mode(seen: ClusterObservations) -> Iterator[Finding]:
     off = [
         name
         for name in seen.plan["nodes"]
-        if any(card.get("persistence") == "Disabled" for card in list_gpus(seen, name))
+        if any(gpu.get("persistence") == "Disabled" for gpu in list_gpus(seen, name))
     ]
     if off:
         yield Finding(

@@ -23,14 +23,14 @@ def find_inactive_nvlinks(seen: ClusterObservations) -> Iterator[Finding]:
     table = {node: box.gpus for node, box in list_gpu_nodes(seen)}
     least: dict[str, int] = {}
     for held in table.values():
-        for card in held["cards"]:
-            if "links" in card:
-                down = card.get("links_down", 0)
-                least[card["name"]] = min(least.get(card["name"], down), down)
+        for gpu in held["cards"]:
+            if "links" in gpu:
+                down = gpu.get("links_down", 0)
+                least[gpu["name"]] = min(least.get(gpu["name"], down), down)
     for node, held in table.items():
         bad = [c for c in held["cards"] if c.get("links_down", 0) > least.get(c["name"], 0)]
         if bad:
-            down = max(card.get("links_down", 0) for card in bad)
+            down = max(gpu.get("links_down", 0) for gpu in bad)
             yield Finding(
                 "VC-135",
                 "L1",

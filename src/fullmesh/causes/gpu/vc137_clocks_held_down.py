@@ -31,16 +31,16 @@ def find_throttled_gpus(seen: ClusterObservations) -> Iterator[Finding]:
     """Find GPUs with reduced clocks."""
     for node, box in list_gpu_nodes(seen):
         held = box.gpus
-        slow = [card for card in held["cards"] if card.get("slowed")]
+        slow = [gpu for gpu in held["cards"] if gpu.get("slowed")]
         if slow:
-            why = sorted({SLOWED.get(one, one) for card in slow for one in card.get("slowed", [])})
+            why = sorted({SLOWED.get(one, one) for gpu in slow for one in gpu.get("slowed", [])})
             yield Finding(
                 "VC-137",
                 "L1",
                 f"the clocks of {describe_gpu_addresses(slow)} on {node} are reduced by {join_names(why)}: every rank "
                 "waits for it",
                 node=node,
-                seen=join_names(sorted({one for card in slow for one in card.get("slowed", [])})),
+                seen=join_names(sorted({one for gpu in slow for one in gpu.get("slowed", [])})),
                 expected="none",
                 fix=f"repair the fans, air flow or power supply of {node}",
                 severity=WARNING,

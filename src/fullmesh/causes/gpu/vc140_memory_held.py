@@ -32,9 +32,9 @@ def find_occupied_gpus(seen: ClusterObservations) -> Iterator[Finding]:
     """Find memory in use although no distributed job runs."""
     for node, box in list_gpu_nodes(seen):
         held = box.gpus
-        full = [card for card in held["cards"] if parse_mib(card.get("memory_used", "")) > IDLE_MIB]
+        full = [gpu for gpu in held["cards"] if parse_mib(gpu.get("memory_used", "")) > IDLE_MIB]
         if full and not box.busy:
-            used = max(parse_mib(card.get("memory_used", "")) for card in full)
+            used = max(parse_mib(gpu.get("memory_used", "")) for gpu in full)
             yield Finding(
                 "VC-140",
                 "L1",

@@ -27,13 +27,13 @@ def count_usable_gpus(seen: ClusterObservations, name: str) -> tuple[int, str]:
 
     With MIG, a GPU is several devices, which are not counted.
     """
-    cards = list_gpus(seen, name)
-    if any(card.get("mig") == "Enabled" for card in cards):
+    gpus = list_gpus(seen, name)
+    if any(gpu.get("mig") == "Enabled" for gpu in gpus):
         return 0, ""
     given = seen.survey(name).get("environment", {}).get("values", {}).get(VISIBLE)
     if given and has_gpus(seen, name):
         return len(list_visible_devices(given["value"])), VISIBLE
-    return len(cards) or len(get_gpu_survey(seen, name).get("pci", [])), "GPUs"
+    return len(gpus) or len(get_gpu_survey(seen, name).get("pci", [])), "GPUs"
 
 
 def has_explicit_ranks(seen: ClusterObservations, name: str) -> bool:

@@ -127,9 +127,9 @@ def find_dead_interfaces(job: ObservedJob, members: Sequence[int]) -> dict[str, 
                     f"on {host}: ip link show {link['dark']}, then check its cable and switch port. "
                 )
             elif "gone" in link:
-                cards = ", ".join(link["gone"])
-                cards = cards and f" (down or without carrier there: {cards})"
-                found[f"no interface of {host} has {link['here']} any more{cards}"] = (
+                lost_nics = ", ".join(link["gone"])
+                lost_nics = lost_nics and f" (down or without carrier there: {lost_nics})"
+                found[f"no interface of {host} has {link['here']} any more{lost_nics}"] = (
                     f"on {host}: ip address && ip link. "
                 )
     return found

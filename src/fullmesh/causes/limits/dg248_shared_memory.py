@@ -30,8 +30,8 @@ def rule_shared_memory(evidence: ClusterEvidence) -> Iterator[Finding]:
     for name in evidence.nodes:
         shm = evidence.survey(name).get("shm")
         # NCCL's buffers are between ranks with a GPU each; ranks without one talk through Gloo, over sockets.
-        cards = len(evidence.survey(name).get("gpus", {}).get("cards", []))
-        need = SHM_PER_RANK * max(1, min(cards, int(evidence.plan["nodes"][name]["local_ranks"])))
+        gpus = len(evidence.survey(name).get("gpus", {}).get("cards", []))
+        need = SHM_PER_RANK * max(1, min(gpus, int(evidence.plan["nodes"][name]["local_ranks"])))
         if not shm or not shm["size"] or shm["free"] >= need:
             continue
         yield Finding(

@@ -46,10 +46,10 @@ def is_dropped_by_rule(evidence: ClusterEvidence, source: str, target: str) -> b
 
 def get_interface_mtu(evidence: ClusterEvidence, name: str) -> int:
     """Return the MTU of a node's cluster interface, 0 if it is not known."""
-    card = evidence.card(name, evidence.cluster_card(name))
+    nic = evidence.find_nic(name, evidence.get_cluster_interface(name))
     return (
-        int(card["mtu"])
-        if card
+        int(nic["mtu"])
+        if nic
         else int(evidence.seen.facts(name).get("interface", {}).get("mtu", 0))
     )
 

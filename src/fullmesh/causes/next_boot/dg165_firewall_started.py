@@ -48,8 +48,8 @@ def describe_new_filtering(evidence: ClusterEvidence, name: str, unit: KeptUnit)
     """Describe the filtering that a unit adds at boot. Empty if there is none or it is unknown."""
     held, nft = get_next_boot(evidence, name), evidence.survey(name).get("nft")
     if unit["name"] == "firewalld.service":
-        stands = unit["active"] in ("active", "activating", "reloading")
-        return "" if stands else f"{unit['active']} now, starts at boot with its zones"
+        is_running = unit["active"] in ("active", "activating", "reloading")
+        return "" if is_running else f"{unit['active']} now, starts at boot with its zones"
     if nft is None:
         return ""
     if unit["name"] == "ufw.service" and held.get("ufw"):

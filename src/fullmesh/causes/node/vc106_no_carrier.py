@@ -31,16 +31,16 @@ from fullmesh.verify.node import list_node_links
 def rule_carrier(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that the cluster interface is up on each node."""
     for name in seen.plan["nodes"]:
-        card = seen.facts(name).get("interface", {})
-        if card.get("exists") and not card["up"]:
+        nic = seen.facts(name).get("interface", {})
+        if nic.get("exists") and not nic["up"]:
             yield Finding(
                 "VC-106",
                 "L1",
                 f"the cluster interface of {name} has no carrier",
                 node=name,
-                seen=f"{card['name']} down",
-                expected=f"{card['name']} up",
-                fix=f"on {name}: ip link set {card['name']} up, or reconnect the cable or switch port",
+                seen=f"{nic['name']} down",
+                expected=f"{nic['name']} up",
+                fix=f"on {name}: ip link set {nic['name']} up, or reconnect the cable or switch port",
                 pairs=list_node_links(seen, name),
             )
 

@@ -23,8 +23,8 @@ from fullmesh.verify.model import ClusterObservations
 
 def rule_equal_mtus(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that the cluster interface has the same MTU on all nodes."""
-    cards = {name: seen.facts(name).get("interface", {}) for name in seen.plan["nodes"]}
-    sizes = {name: int(card["mtu"]) for name, card in cards.items() if card.get("mtu")}
+    nics = {name: seen.facts(name).get("interface", {}) for name in seen.plan["nodes"]}
+    sizes = {name: int(nic["mtu"]) for name, nic in nics.items() if nic.get("mtu")}
     if len(set(sizes.values())) > 1:
         usual = Counter(sizes.values()).most_common(1)[0][0]
         odd = [name for name, size in sizes.items() if size != usual]

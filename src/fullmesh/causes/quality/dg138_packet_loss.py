@@ -129,7 +129,7 @@ def rule_packet_loss(evidence: ClusterEvidence) -> Iterator[Finding]:
             expected="none",
             check=f"on {node}: nft list chain {by.table} {by.chain}"
             if by
-            else f"on both: ip -s link show {evidence.cluster_card(source) or 'INTERFACE'}; ethtool -S",
+            else f"on both: ip -s link show {evidence.get_cluster_interface(source) or 'INTERFACE'}; ethtool -S",
             fix=f"on {node}: remove that rule"
             if by
             else "replace the cable, correct the switch port, or remove a rule with a rate or a random number",

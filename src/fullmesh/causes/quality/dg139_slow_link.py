@@ -50,7 +50,7 @@ def make_rate_finding(
     side = {"out": 0, "in": 1}.get(one.kind)
     felt = [way for way in ways if side is None or way[side] == node]
     peers = join_names(sorted({end for way in ways for end in way} - {node}))
-    card, best = evidence.cluster_card(node) or "INTERFACE", max(rates[way] for way in felt)
+    nic, best = evidence.get_cluster_interface(node) or "INTERFACE", max(rates[way] for way in felt)
     fault = describe_interface_fault(evidence, node)
     words = {
         "all": f"every link is slow: at best {best:.0f} Mbit/s",
@@ -78,7 +78,7 @@ def make_rate_finding(
         expected=f"at least {least[worst]:.0f} Mbit/s",
         check=""
         if one.kind == "all"
-        else f"on {node}: tc qdisc show; ethtool {card}; ip -s link show {card}{also}",
+        else f"on {node}: tc qdisc show; ethtool {nic}; ip -s link show {nic}{also}",
         fix="correct the switch, or the settings that all nodes share"
         if one.kind == "all"
         else "remove the queue limit, correct the speed or duplex mode, or replace the cable",
@@ -88,11 +88,13 @@ def make_rate_finding(
 
 def describe_interface_fault(evidence: ClusterEvidence, name: str) -> str:
     """Describe a setting of a node's NIC that the other nodes do not have."""
-    cards = {one: evidence.card(one, evidence.cluster_card(one)) for one in evidence.nodes}
-    own, others = cards.get(name), [card for one, card in cards.items() if card and one != name]
+    nics = {
+        one: evidence.find_nic(one, evidence.get_cluster_interface(one)) for one in evidence.nodes
+    }
+    own, others = nics.get(name), [nic for one, nic in nics.items() if nic and one != name]
     if not own:
         return ""
-    speed = max((card["speed"] for card in others), default=0)
+    speed = max((nic["speed"] for nic in others), default=0)
     said = []
     if 0 < own["speed"] < speed:
         said.append(f"{own['name']} runs at {own['speed']} Mbit/s, others' at {speed}")

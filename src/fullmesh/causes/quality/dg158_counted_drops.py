@@ -32,8 +32,8 @@ ABOVE = {QUEUE: "the queue of {0} is too short or too slow"}
 def explain_counter(name: str) -> tuple[str, str]:
     """Return the meaning of a counter and a command that shows more. Both are empty for other counters."""
     if name.startswith(QUEUE):
-        card = name[len(QUEUE) :].split(" ", maxsplit=1)[0]
-        return ABOVE[QUEUE].format(name[len(QUEUE) :]), f"tc -s qdisc show dev {card}"
+        interface = name[len(QUEUE) :].split(" ", maxsplit=1)[0]
+        return ABOVE[QUEUE].format(name[len(QUEUE) :]), f"tc -s qdisc show dev {interface}"
     return MEANS.get(name, ("", ""))
 
 
@@ -44,7 +44,8 @@ def list_grown_counters(evidence: ClusterEvidence, name: str) -> list[tuple[str,
     for counter, grown in held.get("counters", {}).items():
         what, command = explain_counter(counter)
         other = (
-            counter.startswith(QUEUE) and evidence.cluster_card(name) not in counter.split(" ")[0]
+            counter.startswith(QUEUE)
+            and evidence.get_cluster_interface(name) not in counter.split(" ")[0]
         )
         if grown > 0 and what and not other:
             found.append((counter, grown, what, command))

@@ -24,17 +24,17 @@ from fullmesh.result.findings import Finding
 def rule_half_duplex(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Report cluster NICs that run at half duplex."""
     for name in evidence.nodes:
-        card = evidence.card(name, evidence.cluster_card(name))
-        if not card or not card["physical"] or card["duplex"] != "half":
+        nic = evidence.find_nic(name, evidence.get_cluster_interface(name))
+        if not nic or not nic["physical"] or nic["duplex"] != "half":
             continue
         yield Finding(
             "DG-188",
             "L1",
-            f"the cluster interface {card['name']} of {name} runs at half duplex",
+            f"the cluster interface {nic['name']} of {name} runs at half duplex",
             node=name,
-            seen=f"half duplex, {card['speed']} Mbit/s",
+            seen=f"half duplex, {nic['speed']} Mbit/s",
             expected="full duplex",
-            fix=f"on {name}: ethtool -s {card['name']} autoneg on, and let the switch port negotiate as well",
+            fix=f"on {name}: ethtool -s {nic['name']} autoneg on, and let the switch port negotiate as well",
         )
 
 

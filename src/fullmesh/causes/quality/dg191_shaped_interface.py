@@ -35,8 +35,8 @@ def list_queues(evidence: ClusterEvidence, name: str) -> list[ShapedQueue]:
 
     A queue for some packets only counts if a link of the node suffers.
     """
-    card = evidence.card(name, evidence.cluster_card(name))
-    speed = float(card["speed"]) if card else 0.0
+    interface = evidence.find_nic(name, evidence.get_cluster_interface(name))
+    speed = float(interface["speed"]) if interface else 0.0
     limit = BELOW_SPEED * speed if speed else USUAL_MBIT
     held = [
         one

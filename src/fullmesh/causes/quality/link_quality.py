@@ -47,10 +47,10 @@ def find_dropping_rule(
     """Find a rule on one of two nodes that may drop some of the packets between them, and its node."""
     for near, far in ((source, target), (target, source)):
         port = next((r["port"] for r in evidence.records(near) if r["node"] == far), 0)
-        cards = evidence.cluster_card(near), evidence.cluster_card(far)
-        asked = make_tcp_packet(evidence.address(near), evidence.address(far), port, cards[1])
+        interfaces = evidence.get_cluster_interface(near), evidence.get_cluster_interface(far)
+        asked = make_tcp_packet(evidence.address(near), evidence.address(far), port, interfaces[1])
         left = make_tcp_packet(
-            evidence.address(near), evidence.address(far), port, cards[0], outgoing=True
+            evidence.address(near), evidence.address(far), port, interfaces[0], outgoing=True
         )
         back = KERNEL_RANGE.last
         for node, packet in (
@@ -88,8 +88,8 @@ def find_rate_culprits(evidence: ClusterEvidence) -> list[SlowCulprit]:
 
 def compute_rate_floor(evidence: ClusterEvidence, name: str, usual: float, count: int) -> float:
     """Return the rate below which a link is slow."""
-    card = evidence.card(name, evidence.cluster_card(name))
-    speed = float(card["speed"]) if card and card["physical"] else 0.0
+    interface = evidence.find_nic(name, evidence.get_cluster_interface(name))
+    speed = float(interface["speed"]) if interface and interface["physical"] else 0.0
     among = SLOW_SHARE * usual if count > 2 else 0.0  # noqa: PLR2004 (two nodes have two links, and no usual)
     # A virtual NIC does not report its real speed, so ignore it.
     return max(SLOW_MBIT, min(SLOW_SHARE * speed, 1000.0), among)

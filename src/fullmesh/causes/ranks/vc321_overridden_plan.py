@@ -29,10 +29,10 @@ def has_same_effect(
     seen: ClusterObservations, name: str, key: str, values: tuple[str, str]
 ) -> bool:
     """Return whether two values of a variable mean the same on a node."""
-    cards = seen.survey(name).get("interfaces", [])
-    if key not in INTERFACES or not cards:
+    nics = seen.survey(name).get("interfaces", [])
+    if key not in INTERFACES or not nics:
         return values[0] == values[1]
-    return select_interfaces(values[0], key, cards) == select_interfaces(values[1], key, cards)
+    return select_interfaces(values[0], key, nics) == select_interfaces(values[1], key, nics)
 
 
 def find_overridden(seen: ClusterObservations, name: str) -> tuple[dict[str, str], dict[str, str]]:

@@ -73,10 +73,10 @@ def list_stops(evidence: ClusterEvidence, one: RdmaTry) -> Iterator[tuple[str, P
         if vendors != [""]:  # a NIC with RoCE in hardware
             continue
         peer = next(address for _, _, address in ends if address != own)
-        card = evidence.seen.facts(node).get("addresses", {}).get(own, "")
+        interface = evidence.seen.facts(node).get("addresses", {}).get(own, "")
         family = "6" if ":" in own else "4"
         for source, target, outgoing in ((own, peer, True), (peer, own, False)):
-            packet = Packet(family, source, target, "udp", ROCE_PORT, card, outgoing)
+            packet = Packet(family, source, target, "udp", ROCE_PORT, interface, outgoing)
             verdict = evaluate_packet(evidence.ruleset(node), packet)
             if verdict.verdict != ACCEPT:
                 yield node, verdict

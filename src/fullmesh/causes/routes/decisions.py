@@ -84,12 +84,15 @@ def list_detoured_links(
     An address that no network is attached to (on a loopback or dummy interface, of full length) has no interface over
     which its packets must leave.
     """
-    peer, card = find_address_owner(evidence, way["peer"]), evidence.cluster_card(name)
-    held = evidence.card(name, card)
-    if not peer or not held or way["error"] or way["mark"] or way["dev"] in ("", card, "lo"):
+    peer, interface = (
+        find_address_owner(evidence, way["peer"]),
+        evidence.get_cluster_interface(name),
+    )
+    held = evidence.find_nic(name, interface)
+    if not peer or not held or way["error"] or way["mark"] or way["dev"] in ("", interface, "lo"):
         return ()
     own = [one for one in held["addresses"] if one.partition("/")[0] == evidence.address(name)]
-    if card.startswith(UNATTACHED) or not own or own[0].endswith(FULL_LENGTH):
+    if interface.startswith(UNATTACHED) or not own or own[0].endswith(FULL_LENGTH):
         return ()
     return {"out": ((name, peer),), "answer": ((peer, name),)}.get(way["direction"], ())
 

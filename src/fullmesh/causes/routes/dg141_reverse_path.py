@@ -26,8 +26,8 @@ REVERSE_PATH = "TcpExt.IPReversePathFilter"
 
 def is_rp_filter_strict(evidence: ClusterEvidence, name: str) -> bool:
     """Return whether rp_filter is strict on the cluster interface: the larger of 'all' and its own (ip-sysctl.rst)."""
-    card = evidence.card(name, evidence.cluster_card(name))
-    own = str(card["rp_filter"]) if card else ""
+    interface = evidence.find_nic(name, evidence.get_cluster_interface(name))
+    own = str(interface["rp_filter"]) if interface else ""
     everywhere = evidence.sysctl(name, "net.ipv4.conf.all.rp_filter")
     return max(own or "0", everywhere or "0") == "1"
 
@@ -50,7 +50,7 @@ def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
         }
         if not broken:
             continue
-        card = evidence.cluster_card(name)
+        interface = evidence.get_cluster_interface(name)
         routes = {to: one["dev"] for to, one in evidence.survey(name).get("routes", {}).items()}
         peers = sorted({end for pair in broken for end in pair} - {name})
         refused = {
@@ -61,7 +61,8 @@ def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
         astray = [
             p
             for p in peers
-            if routes.get(evidence.address(p), card) != card or evidence.address(p) in refused
+            if routes.get(evidence.address(p), interface) != interface
+            or evidence.address(p) in refused
         ]
         if not dropped and not astray:
             continue
@@ -71,7 +72,7 @@ def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
         yield Finding(
             "DG-141",
             "L2",
-            f"{name} drops packets from {join_names(shown)}: they arrive on {card}, but {name} would reply over"
+            f"{name} drops packets from {join_names(shown)}: they arrive on {interface}, but {name} would reply over"
             f" {device or 'another interface'} (rp_filter)",
             node=name,
             peer=join_names(shown),
@@ -79,9 +80,9 @@ def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
             direction=f"{join_names(shown)} -> {name}",
             seen=f"rp_filter=1, {counted} during the probe, the route to "
             f"{evidence.address(shown[0])}: {device}",
-            expected=f"the route to the peers over {card}, or rp_filter=2",
+            expected=f"the route to the peers over {interface}, or rp_filter=2",
             check=f"on {name}: ip route get {evidence.address(shown[0])}",
-            fix=f"on {name}: remove the wrong route, or sysctl -w net.ipv4.conf.{card}.rp_filter=2",
+            fix=f"on {name}: remove the wrong route, or sysctl -w net.ipv4.conf.{interface}.rp_filter=2",
             pairs=tuple(sorted(broken if dropped else {p for p in broken if {*p} & {*astray}})),
             kinds=("sample", "range", "master", "rendezvous"),
         )

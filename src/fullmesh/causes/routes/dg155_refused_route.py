@@ -55,7 +55,7 @@ def rule_refused_routes(evidence: ClusterEvidence) -> Iterator[Finding]:
                 port=ports,
                 direction=f"{name} -> {join_names(peers)}",
                 seen=f"ip route get {first['peer']}{describe_mark(first)}: {error} ({kind})",
-                expected=f"a route over {evidence.cluster_card(name)}",
+                expected=f"a route over {evidence.get_cluster_interface(name)}",
                 fix=f"on {name}: {suggest_route_fix(rule, first['peer'])}",
                 pairs=tuple(sorted({pair for _, pairs in held for pair in pairs})),
                 kinds=ALL_KINDS,

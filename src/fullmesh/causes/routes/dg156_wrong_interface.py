@@ -31,17 +31,17 @@ from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 def rule_wrong_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Report a node that sends to a peer over a different interface than the cluster's."""
     for name in evidence.nodes:
-        for (card, via), held in group_route_decisions(evidence, name, False).items():
-            own = evidence.cluster_card(name)
-            if not card or (card == own and not via):
+        for (interface, via), held in group_route_decisions(evidence, name, False).items():
+            own = evidence.get_cluster_interface(name)
+            if not interface or (interface == own and not via):
                 continue  # another source address on the same interface: VC-206
             peers = sorted({find_address_owner(evidence, way["peer"]) for way, _ in held})
             asked = {way["direction"] for way, _ in held}
             what = "answers" if asked == {"answer"} else "packets"
-            over = f"{card} to {via}" if via else card
+            over = f"{interface} to {via}" if via else interface
             pairs = tuple(sorted({pair for _, found in held for pair in found}))
             rule = next((way["rule"] for way, _ in held if way["rule"]), "")
-            rather = f"not over {own}" if card != own else "although they are next door"
+            rather = f"not over {own}" if interface != own else "although they are next door"
             yield Finding(
                 "DG-156",
                 "L2",
@@ -52,8 +52,8 @@ def rule_wrong_interface(evidence: ClusterEvidence) -> Iterator[Finding]:
                 direction=f"{name} -> {join_names(peers)}",
                 seen=f"ip route get {held[0][0]['peer']} from {evidence.address(name)}: dev {over}"
                 + (f", {rule}" if rule else ""),
-                expected=f"dev {own} without a next hop" if card == own else f"dev {own}",
-                check=f"on {name}: ip rule; ip route show table all | grep -w {card}",
+                expected=f"dev {own} without a next hop" if interface == own else f"dev {own}",
+                check=f"on {name}: ip rule; ip route show table all | grep -w {interface}",
                 fix=f"on {name}: {suggest_removal(rule)}",
                 severity=WARNING if is_harmless_detour(evidence, pairs) else ERROR,
                 pairs=pairs,

@@ -84,9 +84,9 @@ def rule_filtered_accounts(evidence: ClusterEvidence) -> Iterator[Finding]:
             ports = [r["port"] for r in evidence.records(name) if r["node"] == peer]
             if not ports or find_broken_links(evidence, name, peer).pairs:
                 continue
-            card = evidence.cluster_card(name)
+            interface = evidence.get_cluster_interface(name)
             packet = make_tcp_packet(
-                evidence.address(name), evidence.address(peer), ports[0], card, outgoing=True
+                evidence.address(name), evidence.address(peer), ports[0], interface, outgoing=True
             )
             for stop in find_possible_stops(evidence.ruleset(name), packet):
                 if has_account_rule(evidence, name, stop.table):

@@ -301,11 +301,11 @@ def ladder_jobs(
     given, interpreters = {}, choose_interpreters(plan, hostvars, python)
     # --limit leaves nodes out
     for name, node in ((n, node) for n, node in plan["nodes"].items() if n in surveyed):
-        card = surveyed[name]["facts"]["interface"]["name"]
+        interface = surveyed[name]["facts"]["interface"]["name"]
         own = {
             "LOCAL_WORLD_SIZE": node["local_ranks"],
-            "GLOO_SOCKET_IFNAME": card,
-            "NCCL_SOCKET_IFNAME": f"={card}",
+            "GLOO_SOCKET_IFNAME": interface,
+            "NCCL_SOCKET_IFNAME": f"={interface}",
         }
         given[name] = {
             "ranks": node["ranks"],
