@@ -73,7 +73,7 @@ CAUSE = Cause(
     __doc__,
     find=rule_job_account,
     weight=920,
-    explains=(Explains(("DG-255",), has_same_node),),
+    explains=(Explains(("DG-255", "VC-325"), has_same_node),),
     cases=(
         CauseCase("job-account", "nft output: meta skuid of the jobs' account, drop", fields=LINK),
     ),
