@@ -44,7 +44,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-beside:
+duplicates:
   description: Other files that name the same repository.
   type: list
   elements: str
@@ -56,17 +56,17 @@ class SourceRemovalPlan(TypedDict):
     """Whether the file is removed, and the other files."""
 
     changed: bool
-    beside: list[str]
+    duplicates: list[str]
     diff: Diff
 
 
 def plan_source_removal(path: str, root: str = "/") -> SourceRemovalPlan:
     """Return whether the file is removed, because of which files, and its content."""
-    beside = sorted({one["path"] for one in sources.find_duplicate_sources(path, root)})
-    text = read_text_or_empty(path) if beside else ""
+    duplicates = sorted({one["path"] for one in sources.find_duplicate_sources(path, root)})
+    text = read_text_or_empty(path) if duplicates else ""
     return {
-        "changed": bool(beside),
-        "beside": beside,
+        "changed": bool(duplicates),
+        "duplicates": duplicates,
         "diff": diff_file(path, text, ""),
     }
 

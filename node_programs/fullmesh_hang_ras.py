@@ -91,7 +91,7 @@ def choose_loopback(host: str, port: int, uids: set[int]) -> str:
         raise OSError(
             f"another account listens there (uid {min(strangers)}), so it was not queried"
         )
-    raise ConnectionRefusedError("nobody listens there")
+    raise ConnectionRefusedError("no process listens there")
 
 
 def ask_status(host: str, port: int) -> bytes:

@@ -353,7 +353,7 @@ def test_ours_is_removed_if_theirs_came_later(tmp_path: Path) -> None:
     assert not package_source.plan_source_removal(own_file, root)["changed"]
     put(tmp_path, {THEIR_LIST: LIST})
     plan = package_source.plan_source_removal(own_file, root)
-    assert (plan["changed"], plan["beside"]) == (True, [f"{root}/{THEIR_LIST}"])
+    assert (plan["changed"], plan["duplicates"]) == (True, [f"{root}/{THEIR_LIST}"])
     assert plan["diff"]["before"] == OURS
     Path(own_file).unlink()
     assert not package_source.plan_source_removal(own_file, root)["changed"]

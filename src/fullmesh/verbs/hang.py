@@ -124,7 +124,7 @@ def render_jobs(judged: Judged, rest: Sequence[str]) -> str:
             lines += [*RecordFinding(one, ()).as_lines(number), ""]
         causes = sum(one.severity == CAUSE for one in found)
         hosts = {one["host"] for one in job.samples[-1]}
-        end = f"{causes} cause{'s' if causes != 1 else ''}" if found else "nothing stands"
+        end = f"{causes} cause{'s' if causes != 1 else ''}" if found else "nothing hangs"
         name = clean_and_shorten(f"job {job.name}{job.owner}")
         seen = f"{len(job.samples[-1])} ranks on {len(hosts)} nodes"
         lines += [f"{name}: {seen}, looked at {len(job.samples)} times: {end}.", ""]
