@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict
 
 from fullmesh.faults import Fault
@@ -217,7 +218,15 @@ def _describe_jobs(report: StatusReport) -> str:
 def _describe_last_run(last: LastRun | None) -> str:
     if last is None:
         return "none with these nodes. Check: ./fullmesh verify"
-    return f"{last['headline']} ({last['kind']}, {last['finished']}, {last['path']})"
+    return f"{last['headline']} ({last['kind']}, {_shorten_time(last['finished'])}, {last['path']})"
+
+
+def _shorten_time(text: str) -> str:
+    """Return an ISO 8601 time to the minute in UTC, or the text if it is none."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except ValueError:
+        return text
 
 
 def wrap_text(text: str, width: int, indent: str = "") -> list[str]:

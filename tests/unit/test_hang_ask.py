@@ -542,7 +542,7 @@ def test_the_command_names_the_late_rank(
     assert said.startswith("1. [HG-107] rank 1 (el1) sleeps at ")
     assert "all_reduce 4 of default_pg" in said.splitlines()[0]
     assert "train1.py:" in said
-    assert f"job {MASTER} of account root: 2 ranks on 1 nodes, looked at 2 times: 1 cause." in said
+    assert f"job {MASTER} of account root: 2 ranks on 1 node, 2 samples: 1 cause." in said
     code, said = hang(capsys, "--json")
     (one,) = json.loads(said)["findings"]
     assert (one["code"], one["ranks"], one["number"], one["waiting"]) == ("HG-107", [1], 4, [0])

@@ -62,7 +62,7 @@ def format_unobserved(result: Result) -> list[str]:
         return []
     rest = len(lines) - MISSED_SHOWN
     return [
-        "Not looked at:",
+        "Not checked:",
         *lines[:MISSED_SHOWN],
         *([f"  and {rest} more, see result.json"] if rest > 0 else []),
     ]

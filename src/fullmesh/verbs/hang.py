@@ -126,8 +126,13 @@ def render_jobs(judged: Judged, rest: Sequence[str]) -> str:
         hosts = {one["host"] for one in job.samples[-1]}
         end = f"{causes} cause{'s' if causes != 1 else ''}" if found else "nothing hangs"
         name = clean_and_shorten(f"job {job.name}{job.owner}")
-        seen = f"{len(job.samples[-1])} ranks on {len(hosts)} nodes"
-        lines += [f"{name}: {seen}, looked at {len(job.samples)} times: {end}.", ""]
+        counts = (
+            (len(job.samples[-1]), "rank"),
+            (len(hosts), "node"),
+            (len(job.samples), "sample"),
+        )
+        ranks, nodes, samples = (f"{n} {noun}{'s' if n != 1 else ''}" for n, noun in counts)
+        lines += [f"{name}: {ranks} on {nodes}, {samples}: {end}.", ""]
     names = ", ".join(clean_and_shorten(name) for name in rest[:MOST_NAMED])
     more = f", and {len(rest) - MOST_NAMED} more" if len(rest) > MOST_NAMED else ""
     lines += [f"Not judged: {names}{more}. Name one: --job NAME", ""] if rest else []

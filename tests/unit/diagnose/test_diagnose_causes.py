@@ -470,7 +470,7 @@ def test_the_text_has_everything_that_the_finding_has() -> None:
         "el1 -> ubuntu1",
         "nft delete rule",
         "follows:",
-        "Not looked at",
+        "Not checked",
         "./fullmesh explain DG-113",
     ):
         assert word in text
