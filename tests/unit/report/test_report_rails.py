@@ -34,12 +34,27 @@ RAILS = [
 ]
 
 
+def add_planned_nics(world: records.World) -> None:
+    """Give each node the interfaces of its rails, with their addresses."""
+    for name in (EL, UB):
+        interfaces = world["nodes"][name]["node"]["facts"]["survey"]["interfaces"]
+        interfaces += [
+            {
+                **interfaces[0],
+                "name": f"rail{number}",
+                "addresses": [f"{rail['members'][name]}/24"],
+            }
+            for number, rail in enumerate(RAILS)
+        ]
+
+
 def diagnose(*changes: Break, planned: bool = True) -> Any:
     """The result of a recorded diagnosis, in which both nodes have two rails."""
     world = records.load_world("healthy")
     together(tried(), *changes)(world)
     if planned:
         world["plan"]["rails"] = RAILS
+        add_planned_nics(world)
     return records.diagnose_answers(world)
 
 
