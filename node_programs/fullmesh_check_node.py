@@ -53,7 +53,7 @@ DRIVER_REPORT = re.compile(
     r"NVRM: Xid \([0-9a-zA-Z:.]{1,30}\): (?P<xid>[0-9]{1,6})\b|SXid \([0-9a-zA-Z:.]{1,30}\): [0-9]{1,6}, Fatal"
     r"|NVRM: [^,]{0,80}fallen off the bus"
 )
-# NVIDIA's Xid catalog: no job goes on on this GPU before a reset or a restart (as fullmesh.verify.xids)
+# NVIDIA's Xid catalog: jobs on this GPU fail until a reset or a restart (a test compares fullmesh.verify.xids)
 STOPPING_XIDS = frozenset(
     (46, 48, 54, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(144, 151))
 ).union((156, 158, 171, 172))
@@ -319,7 +319,7 @@ def list_driver_reports() -> Iterator[tuple[float, str]]:
 
 
 def open_kernel_log() -> io.FileIO:
-    """Open the kernel log so that its end is no wait.
+    """Open the kernel log without waiting at its end.
 
     Raises:
         NoCheckError: this account may not read it.
@@ -333,7 +333,7 @@ def open_kernel_log() -> io.FileIO:
 
 
 def check_xids() -> Iterator[HealthFinding]:
-    """Check that the driver reported no error of a GPU or NVSwitch after which no job can go on."""
+    """Check that the driver reported no error of a GPU or NVSwitch that ends all jobs."""
     if not read_text(MODULE):
         raise NoCheckError("the NVIDIA driver is not loaded", skipped=True)
     if run_tool("systemd-detect-virt", "--container")[0] == 0:

@@ -182,7 +182,7 @@ def build_end_to_end(
 def build_debian_parts() -> list[Part]:
     """Repeat the interrupted changes and CI's faults on Debian's own releases."""
     pytest = [sys.executable, "-m", "pytest", "-v"]
-    # The faults compare nodes, so all of theirs have one release. A silent DHCP server is an open
+    # The faults compare nodes, so all nodes have the same release. A silent DHCP server is an open
     # defect on Debian (docs/development/tested.md).
     silent = "tests/cuts/test_cuts.py::test_dhcp_server_is_silent_during_the_rollback"
     chosen = {

@@ -24,7 +24,7 @@ from fullmesh.settings import ROOT
 from .conftest import site
 
 LAB = os.environ.get("FULLMESH_HEALTH_LAB", "e2e-health")
-KEPT = LAB != "e2e-health"  # a configured lab that somebody keeps while writing these tests
+KEPT = LAB != "e2e-health"  # a configured lab that stays, for work on these tests
 SETTINGS = (
     *("-e", "torch_runtime_accelerator=cpu", "-e", "node_health_manage=true"),
     *("-e", "fullmesh_local_ranks=2", "--skip-tags", "verify,torch_runtime,nccl"),

@@ -90,7 +90,7 @@ def named(*tops: str) -> set[str]:
     if UNIT[0] in tops:
         logs = load_causes("LG").values()
         found |= {
-            one.code for one in logs if getattr(one, "looks", ()) or getattr(one, "recorded", ())
+            one.code for one in logs if getattr(one, "examples", ()) or getattr(one, "recorded", ())
         }
     for path in (one for top in tops for one in sorted((ROOT / top).rglob("*"))):
         if path.suffix == ".py":

@@ -169,14 +169,14 @@ def test_a_healthy_log_has_no_finding() -> None:
 def test_every_sample_line_gives_its_own_cause() -> None:
     """What the pages show as an example is found, and as nothing else."""
     for code, cause in judge.CAUSES.items():
-        for look in cause.looks:
+        for line in cause.examples:
             tally = judge.Tally(ExplainOptions())
-            for block in reader.split_blocks(iter([look])):
+            for block in reader.split_blocks(iter([line])):
                 tally.take("x", block)
-            assert {key[0] for key in tally.findings} == {code}, look
+            assert {key[0] for key in tally.findings} == {code}, line
             verdict = judge.judge_logs(tally)
             if not cause.only_with and cause.least == 1:
-                assert [*heads(verdict), *harmless(verdict)] == [code], look
+                assert [*heads(verdict), *harmless(verdict)] == [code], line
 
 
 def test_only_a_cause_explains_a_cause() -> None:
@@ -408,7 +408,7 @@ def test_stdin_and_names_relative_to_the_user(tmp_path: Path) -> None:
 
 HOSTILE = st.lists(
     st.one_of(
-        st.sampled_from([look for cause in judge.CAUSES.values() for look in cause.looks]).map(
+        st.sampled_from([line for cause in judge.CAUSES.values() for line in cause.examples]).map(
             str.encode
         ),
         st.sampled_from(

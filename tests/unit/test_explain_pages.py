@@ -35,15 +35,15 @@ def test_every_cause_has_a_whole_page() -> None:
         text = "\n".join(render_cause_section(cause))
         for heading in ("Lines:", "Check:", "Fix:", "Source:"):
             assert heading in text, code
-        assert cause.looks or not cause.patterns
+        assert cause.examples or not cause.patterns
         assert "{" not in fill_template(cause.page.why)
 
 
 def test_every_needle_is_part_of_its_pattern() -> None:
     """A pattern whose needle is not in its examples would never be tried."""
     for cause in judge.CAUSES.values():
-        for look in cause.looks:
-            assert any(pattern.needle in look for pattern in cause.patterns)
+        for line in cause.examples:
+            assert any(pattern.needle in line for pattern in cause.patterns)
 
 
 def test_explain_without_a_code_lists_all(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ ENDS = (
     (
         shown("ExecCondition=" + ENTRY.format("/bin/false", "(null)", "0/0"), result="success"),
         "fullmesh-job@x.service: Skipped due to 'exec-condition'.",
-        "ExecCondition=/bin/false says no",
+        "ExecCondition=/bin/false did not succeed",
     ),
     (shown(TRUE, result="success"), "Started fullmesh-job@x.service - Fullmesh job x.", ""),
     ("", "", ""),

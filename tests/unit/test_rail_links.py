@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import records
 from ansible.module_utils.fullmesh.probe import listeners, rails
-from causes.rails import card_of, lost, make_link
-from causes.rails import rails as make_rails
+from causes.rails import add_rails, find_rail_nic, lose_links, make_link
 from causes.rdma import make_try
 from records import EL1 as EL
 from records import UBUNTU1 as UB
@@ -154,13 +153,13 @@ def diagnose(*changes: Any) -> list[dict[str, Any]]:
 
 
 def test_healthy_rails_give_no_finding() -> None:
-    assert diagnose(make_rails) == []
+    assert diagnose(add_rails) == []
 
 
 def test_a_fault_of_each_rail_is_a_finding_of_its_own() -> None:
     found = diagnose(
-        lost(0, EL, UB),
-        lambda world: card_of(world, UB, 1).update(mtu=1500),
+        lose_links(0, EL, UB),
+        lambda world: find_rail_nic(world, UB, 1).update(mtu=1500),
     )
     assert [(one["code"], one["cause"][:6]) for one in found] == [
         ("VC-240", "rail0:"),

@@ -80,18 +80,18 @@ def connect_over_rails(
     return {(one["address"], one["port"]): one for one in checked}
 
 
-def query_path(own: str, card: str, prefix: str, peer: str) -> RailPath:
+def query_path(own: str, nic: str, prefix: str, peer: str) -> RailPath:
     """Query the kernel for its decisions about packets from *own* to a peer, and from the peer to *own*.
 
     Args:
         own: the address of a rail.
-        card: its interface.
+        nic: its interface.
         prefix: the address with its prefix.
         peer: the peer's address on the rail.
     """
     found: RailPath = {"dev": "", "via": "", "error": "", "refused": ""}
     with contextlib.suppress(OSError, ValueError, struct.error):
-        kernel = KernelRoutes(own, card, prefix)
+        kernel = KernelRoutes(own, nic, prefix)
         try:
             there = kernel.ask(TCP, {DST: peer, SRC: own})
             back = kernel.ask({**TCP, IIF: kernel.index}, {DST: own, SRC: peer})
@@ -106,41 +106,41 @@ def query_path(own: str, card: str, prefix: str, peer: str) -> RailPath:
     return found
 
 
-def find_owners(mine: dict[str, str], cards: dict[str, str]) -> list[RailOwner]:
+def find_owners(mine: dict[str, str], nics: dict[str, str]) -> list[RailOwner]:
     """Find other machines with this node's addresses.
 
     Args:
         mine: rail -> own IPv4 address on it.
-        cards: address -> interface.
+        nics: address -> interface.
     """
     with ThreadPoolExecutor(max(1, len(mine))) as pool:  # each waits for answers
         asked = {
-            rail: pool.submit(find_duplicate_addresses, cards[own], own)
+            rail: pool.submit(find_duplicate_addresses, nics[own], own)
             for rail, own in mine.items()
-            if own in cards and ":" not in own
+            if own in nics and ":" not in own
         }
     return [{"rail": rail, "mac": mac} for rail, one in asked.items() for mac in one.result()]
 
 
-def list_queues(cards: list[str]) -> list[ShapedQueue]:
+def list_queues(nics: list[str]) -> list[ShapedQueue]:
     """List the queues of interfaces that limit, lose or delay packets."""
     found: list[ShapedQueue] = []
-    for card in cards:
+    for nic in nics:
         with contextlib.suppress(OSError, ValueError):
-            found += survey_queues(card)
+            found += survey_queues(nic)
     return found
 
 
 def probe_rails(targets: list[RailTarget], me: ProbeOrigin, seconds: float) -> RailProbe:
     """Test all rails of this node."""
     held = {
-        prefix.partition("/")[0]: (card, prefix)
-        for card, prefixes in read_interface_addresses().items()
+        prefix.partition("/")[0]: (nic, prefix)
+        for nic, prefixes in read_interface_addresses().items()
         for prefix in prefixes
     }
-    cards = {address: card for address, (card, _) in held.items()}
+    nics = {address: nic for address, (nic, _) in held.items()}
     mine = {one["rail"]: one["own"] for one in targets}
-    duplicates = find_owners(mine, cards)
+    duplicates = find_owners(mine, nics)
     met = connect_over_rails(targets, me, seconds)
     known = {
         (one["address"], one["dev"]): one
@@ -170,22 +170,20 @@ def probe_rails(targets: list[RailTarget], me: ProbeOrigin, seconds: float) -> R
                 "by_hand": bool(near and {*near["states"]} & {*BY_HAND}),
             }
         )
-    failed = {
-        cards[one["own"]] for one in links if one["verdict"] != "open" and one["own"] in cards
-    }
+    failed = {nics[one["own"]] for one in links if one["verdict"] != "open" and one["own"] in nics}
     return {
         "links": links,
         "duplicates": duplicates,
-        "queues": list_queues(sorted({cards[own] for own in mine.values() if own in cards})),
+        "queues": list_queues(sorted({nics[own] for own in mine.values() if own in nics})),
         "heard": hear_neighbors(sorted(failed)),
     }
 
 
-def hear_neighbors(cards: list[str]) -> list[NicNeighbor]:
+def hear_neighbors(nics: list[str]) -> list[NicNeighbor]:
     """Return the neighbors that answer on interfaces whose cables may be swapped."""
-    if not cards:
+    if not nics:
         return []
-    neighbors.greet_neighbors(cards)
+    neighbors.greet_neighbors(nics)
     return neighbors.select_neighbors(
-        ip.parse_neighbours(run_ip(*ip.build_neighbours_command()[1:])), cards
+        ip.parse_neighbours(run_ip(*ip.build_neighbours_command()[1:])), nics
     )

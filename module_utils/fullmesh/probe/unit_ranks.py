@@ -30,7 +30,6 @@ from .unprivileged import RankRefusedError
 if TYPE_CHECKING:
     import pwd
     from collections.abc import Mapping
-    from typing import Any
 
 PREFIX = "fullmesh-verify-"
 ENV_FILE = "/etc/fullmesh/env"
@@ -86,7 +85,7 @@ def read_file_value(name: str) -> str:
     return found[-1] if found else ""
 
 
-def select_unit_variables(planned: Mapping[str, Any]) -> dict[str, str]:
+def select_unit_variables(planned: Mapping[str, object]) -> dict[str, str]:
     """Select the variables that the ranks get in addition to those of jobs.
 
     A job of fewer nodes than the plan (--bisect) has another master, so it gets all of them.
@@ -131,8 +130,8 @@ class UnitRank:
         self.start.clean_up()
 
     def describe_silence(self) -> str:
-        """Describe why the rank ended without a word."""
-        return self.error or self.start.describe_failure() or "it ended without a word"
+        """Describe why the rank ended without output."""
+        return self.error or self.start.describe_failure() or "it ended without output"
 
     def send_signal(self, number: int) -> None:
         """End the rank. SIGKILL is the only signal that its supervisor sends."""
@@ -149,7 +148,7 @@ class UnitRank:
 
 
 def start_unit_rank(
-    run: str, program: list[str], rank: tuple[int, int], planned: Mapping[str, Any], scratch: str
+    run: str, program: list[str], rank: tuple[int, int], planned: Mapping[str, object], scratch: str
 ) -> UnitRank:
     """Start one rank as the unit.
 

@@ -73,16 +73,16 @@ FINAL = re.compile(
 PROGRAM = r"""
 import mmap, os, resource, signal, socket, sys, tempfile, threading
 signal.alarm(2)
-def attempt(what, work):
+def try_step(what, step):
     try:
-        work()
+        step()
     except Exception as exc:
         sys.exit("fullmesh: a job cannot %s: %s" % (what, exc))
-def write(folder):
+def write_file(folder):
     with tempfile.TemporaryFile(dir=folder) as stream:
         stream.write(bytes(4096))
         stream.flush()
-def listen():
+def connect_to_self():
     address = os.environ["FULLMESH_ADDRESS"]
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as one, socket.socket(family) as other:
@@ -103,17 +103,17 @@ def start_process():
     os.waitpid(child, 0)
 def map_code():
     mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
-def prove():
+def write_proof():
     with open(os.environ["FULLMESH_PROOF"], "w") as stream:
         stream.write("done")
-attempt("write a temporary file", lambda: write(None))
-attempt("write to /dev/shm", lambda: write("/dev/shm"))
-attempt("listen and connect", listen)
-attempt("start threads", start_thread)
-attempt("start a process", start_process)
-attempt("generate code, as torch does", map_code)
+try_step("write a temporary file", lambda: write_file(None))
+try_step("write to /dev/shm", lambda: write_file("/dev/shm"))
+try_step("listen and connect", connect_to_self)
+try_step("start threads", start_thread)
+try_step("start a process", start_process)
+try_step("generate code, as torch does", map_code)
 try:
-    prove()
+    write_proof()
 except OSError:
     pass
 """
@@ -150,7 +150,7 @@ class UnitStart:
         )
 
     def poll(self) -> int | None:
-        """Return 0 if the unit has ended well, 1 if not, None while it runs."""
+        """Return 0 if the unit has succeeded, 1 if it has failed, None while it runs."""
         code = self.process.poll() if self.process else 1
         return None if code is None else int(bool(code))
 
@@ -203,7 +203,7 @@ def run_quietly(argv: list[str]) -> str:
 
 
 def find_telling_line(journal: str) -> str:
-    """Return the line of a unit's journal that tells most about its end."""
+    """Return the line of a unit's journal that describes its end best."""
     lines = [line for line in map(clean_text, journal.split("\n")) if line]
     for pattern in TELLING:
         for line in reversed(lines):
@@ -232,7 +232,7 @@ def describe_unit_failure(shown: str, journal: str) -> str:
     if "Skipped due to 'exec-condition'" in journal:
         held = ENTRY.match(said.get("ExecCondition", ""))
         command = clean_text(held.group(2)) if held else ""
-        return f"ExecCondition={command} says no"
+        return f"ExecCondition={command} did not succeed"
     if said.get("Result", "success") == "success":
         return ""
     why = f": {line}" if line else ""

@@ -112,7 +112,7 @@ class LogCause(Cause):
 
     Attributes:
         doc: its page, in which {names} are fields, and {who} is a rank and its host.
-        looks: real lines.
+        examples: real lines.
         patterns: how its lines are recognized.
         find: yields its findings if several lines or logs show it together.
         facts: the facts that *find* needs from the logs.
@@ -132,7 +132,7 @@ class LogCause(Cause):
         recorded: further cases: variants, and together with other causes.
     """
 
-    looks: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
     patterns: tuple[Pattern, ...] = ()
     find: Callable[[LogEvidence], Iterator[LogFinding]] | None = None
     facts: tuple[Fact, ...] = ()

@@ -77,8 +77,8 @@ def _render_log_parts(cause: LogCause) -> list[str]:
     lines = [f"{kind} {fill_template(page.why)}".strip()]
     if page.where:
         lines += ["", f"**Where:** {fill_template(page.where)}."]
-    if cause.looks:
-        shown = [line for text in cause.looks for line in text.split("\n")]
+    if cause.examples:
+        shown = [line for text in cause.examples for line in text.split("\n")]
         lines += ["", "**Lines:**", "", "```", *shown, "```"]
     else:
         lines += ["", "**Lines:** none has it alone. Several lines or logs show it together."]

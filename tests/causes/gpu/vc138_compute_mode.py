@@ -7,6 +7,6 @@ from verify_changes import change_h100
 from causes.faults import gpu
 
 VERIFICATION = {
-    "nobody may compute": change_h100(compute_mode="Prohibited"),
+    "compute mode prohibited": change_h100(compute_mode="Prohibited"),
 }
 FAULTS = (gpu("prohibited", "5.compute_mode=2"),)

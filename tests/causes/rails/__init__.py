@@ -46,7 +46,7 @@ def make_link(rail: int, source: str, **changed: Any) -> dict[str, Any]:
     }
 
 
-def rails(world: World) -> None:
+def add_rails(world: World) -> None:
     """Both nodes have two rails that work, and no packet filter: the recorded one knows no rails."""
     world["plan"]["rails"] = [
         {
@@ -61,10 +61,10 @@ def rails(world: World) -> None:
         survey(world, name)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
         for rail in (0, 1):
             address = f"{make_address(rail, name)}/24"
-            card = {**survey(world, name)["interfaces"][-1], "name": f"eth{rail + 2}"}
-            card |= {"mac": make_mac(rail, name), "mtu": MTU, "addresses": [address]}
-            card |= {"carrier": True, "running": True, "state": "up", "speed": 0, "index": 90}
-            survey(world, name)["interfaces"].append(card)
+            nic = {**survey(world, name)["interfaces"][-1], "name": f"eth{rail + 2}"}
+            nic |= {"mac": make_mac(rail, name), "mtu": MTU, "addresses": [address]}
+            nic |= {"carrier": True, "running": True, "state": "up", "speed": 0, "index": 90}
+            survey(world, name)["interfaces"].append(nic)
             link = {
                 "interface": f"eth{rail + 2}",
                 "mac": "",
@@ -97,21 +97,21 @@ def rails(world: World) -> None:
         }
 
 
-def card_of(world: World, name: str, rail: int) -> Any:
+def find_rail_nic(world: World, name: str, rail: int) -> Any:
     """A node's interface on a rail."""
     return next(one for one in survey(world, name)["interfaces"] if one["name"] == f"eth{rail + 2}")
 
 
-def change_card(name: str, rail: int, /, **changed: Any) -> Break:
+def change_nic(name: str, rail: int, /, **changed: Any) -> Break:
     """A node's interface on a rail is otherwise."""
-    return together(rails, lambda world: card_of(world, name, rail).update(changed))
+    return together(add_rails, lambda world: find_rail_nic(world, name, rail).update(changed))
 
 
 def change_links(rail: int, *names: str, **changed: Any) -> Break:
     """The connections of these nodes over a rail are otherwise."""
 
     def change(world: World) -> None:
-        rails(world)
+        add_rails(world)
         for name in names:
             for one in node(world, name)["links"]["rails"]["links"]:
                 if one["rail"] == f"rail{rail}":
@@ -124,14 +124,14 @@ def add_to_probe(name: str, part: str, *entries: dict[str, Any]) -> Break:
     """A part of a node's tests of its rails has more entries."""
 
     def change(world: World) -> None:
-        rails(world)
+        add_rails(world)
         probe: Any = node(world, name)["links"]["rails"]
         probe[part] += entries
 
     return change
 
 
-def lost(rail: int, *names: str, **changed: Any) -> Break:
+def lose_links(rail: int, *names: str, **changed: Any) -> Break:
     """Packets of these nodes over a rail are lost."""
     return change_links(rail, *names, **{"verdict": "dropped", "mac": "", **changed})
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from causes.rails import UB, Change, change_card
+from causes.rails import UB, Change, change_nic
 
 CHANGES = {
-    f"rail, {name}": Change(UB, change_card(UB, 0, **changed))
+    f"rail, {name}": Change(UB, change_nic(UB, 0, **changed))
     for name, changed in {
         "another subnet": {"addresses": ["10.99.0.12/24"]},
         "no address": {"addresses": ["fe80::1/64"]},
@@ -15,7 +15,7 @@ CHANGES = {
     }.items()
 }
 VERIFICATION = {
-    "rail, no address in a verification": lambda seen: change_card(UB, 0, addresses=[])(
+    "rail, no address in a verification": lambda seen: change_nic(UB, 0, addresses=[])(
         {"plan": seen.plan, "nodes": seen.nodes}
     ),
 }

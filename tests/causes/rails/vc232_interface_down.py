@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from causes.changes import together
-from causes.rails import UB, Change, card_of, change_card
+from causes.rails import UB, Change, change_nic, find_rail_nic
 
 CHANGES = {
-    "rail, interface down": Change(UB, change_card(UB, 1, running=False, carrier=False)),
-    "rail, no carrier": Change(UB, change_card(UB, 1, carrier=False)),
+    "rail, interface down": Change(UB, change_nic(UB, 1, running=False, carrier=False)),
+    "rail, no carrier": Change(UB, change_nic(UB, 1, carrier=False)),
     "rail, no carrier, and the address is gone": Change(
-        UB, change_card(UB, 1, carrier=False, addresses=[])
+        UB, change_nic(UB, 1, carrier=False, addresses=[])
     ),
     "rail, no carrier at the other end of its cable": Change(
         UB,
         together(
-            change_card(UB, 1, running=False, carrier=False),
-            lambda world: card_of(world, "el1", 1).update(carrier=False),
+            change_nic(UB, 1, running=False, carrier=False),
+            lambda world: find_rail_nic(world, "el1", 1).update(carrier=False),
         ),
     ),
 }

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from causes.rails import UB, Change, change_card
+from causes.rails import UB, Change, change_nic
 
-CHANGES = {"rail, MTU 1500": Change(UB, change_card(UB, 0, mtu=1500))}
+CHANGES = {"rail, MTU 1500": Change(UB, change_nic(UB, 0, mtu=1500))}

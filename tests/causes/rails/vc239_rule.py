@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from causes.changes import rule, together
-from causes.rails import EL, UB, Change, lost
+from causes.rails import EL, UB, Change, lose_links
 
 INTERFACE = {"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "eth2"}}
 CHANGES = {
     "rail, dropped by a rule": Change(
-        UB, together(lost(0, EL), rule("guard", INTERFACE, {"drop": None}))
+        UB, together(lose_links(0, EL), rule("guard", INTERFACE, {"drop": None}))
     ),
 }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from causes.rails import EL, UB, Change, lost
+from causes.rails import EL, UB, Change, lose_links
 
 CHANGES = {
-    "rail, silent": Change(EL, lost(1, EL, UB)),
-    "rail, one direction": Change(EL, lost(1, EL)),
+    "rail, silent": Change(EL, lose_links(1, EL, UB)),
+    "rail, one direction": Change(EL, lose_links(1, EL)),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from records import World
 
 from causes.changes import node, together
-from causes.rails import EL, UB, Change, lost, make_mac
+from causes.rails import EL, UB, Change, lose_links, make_mac
 
 
 def hear_other_rail(world: World) -> None:
@@ -17,4 +17,4 @@ def hear_other_rail(world: World) -> None:
     ]
 
 
-CHANGES = {"rail, swapped cables": Change(EL, together(lost(0, EL, UB), hear_other_rail))}
+CHANGES = {"rail, swapped cables": Change(EL, together(lose_links(0, EL, UB), hear_other_rail))}

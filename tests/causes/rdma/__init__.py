@@ -58,7 +58,7 @@ def make_try(source: str, rail: int, peer_rail: int = 0, **changed: Any) -> Rdma
     return said | changed
 
 
-def rails(world: World) -> None:
+def add_rails(world: World) -> None:
     """Both nodes have two rails, and no limit on locked memory."""
     put("limits", {"memlock": -1}, EL, UB)(world)
     for name, host in ((EL, 11), (UB, 12)):
@@ -76,7 +76,7 @@ def tried(*odd: tuple[str, RdmaResult], counters: dict[str, int] | None = None) 
             held = counters or {} if name == UB else {}
             node(world, name)["links"]["rdma"] = {"pairs": passed + given, "counters": held}
 
-    return together(rails, change)
+    return together(add_rails, change)
 
 
 def warn(place: str, change: Break) -> Change:

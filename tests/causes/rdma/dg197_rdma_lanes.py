@@ -6,10 +6,10 @@ from records import UBUNTU1 as UB
 from records import World
 
 from causes.changes import Change, survey, together
-from causes.rdma import rails
+from causes.rdma import add_rails
 
 
-def narrow(world: World) -> None:
+def halve_lanes(world: World) -> None:
     """A NIC for 16 lanes of the fifth generation got 2; the other one has all that its slot gives."""
     first, second = survey(world, UB)["rdma"]
     first["pcie"] = {
@@ -21,4 +21,4 @@ def narrow(world: World) -> None:
     second["pcie"] = {**first["pcie"], "current_link_width": "8"}
 
 
-CHANGES = {"lanes of a NIC": Change(UB, together(rails, narrow))}
+CHANGES = {"lanes of a NIC": Change(UB, together(add_rails, halve_lanes))}

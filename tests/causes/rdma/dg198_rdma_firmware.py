@@ -7,7 +7,7 @@ from records import UBUNTU1 as UB
 from records import World
 
 from causes.changes import Change, survey, together
-from causes.rdma import rails
+from causes.rdma import add_rails
 
 
 def older(world: World) -> None:
@@ -18,4 +18,4 @@ def older(world: World) -> None:
         second.update(board="MT_0000000223", firmware="16.35.4030")
 
 
-CHANGES = {"firmware of a NIC": Change(UB, together(rails, older))}
+CHANGES = {"firmware of a NIC": Change(UB, together(add_rails, older))}

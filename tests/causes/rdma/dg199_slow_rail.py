@@ -10,7 +10,7 @@ from causes.changes import Break, Change, node, survey, together
 from causes.rdma import tried
 
 
-def rated(**odd: float) -> Break:
+def set_rates(**odd: float) -> Break:
     """All rates of two rails are 92 Gbit/s, except for those that are given: source and rail."""
 
     def change(world: World) -> None:
@@ -28,7 +28,7 @@ def rated(**odd: float) -> Break:
     return together(tried(), change)
 
 
-def narrow(world: World) -> None:
+def halve_lanes(world: World) -> None:
     """The PCIe link of one port carries 63 Gbit/s, and the NIC supports no more."""
     link = {"link_width": "2", "link_speed": "32.0 GT/s PCIe"}
     survey(world, UB)["rdma"][1]["pcie"] = {
@@ -37,8 +37,8 @@ def narrow(world: World) -> None:
 
 
 CHANGES = {
-    "13 Gbit/s of 100": Change(EL, rated(el1_2=13_000.0)),
+    "13 Gbit/s of 100": Change(EL, set_rates(el1_2=13_000.0)),
     "less than half of what PCIe carries": Change(
-        UB, together(rated(el1_2=60_000.0, ubuntu1_2=30_000.0), narrow)
+        UB, together(set_rates(el1_2=60_000.0, ubuntu1_2=30_000.0), halve_lanes)
     ),
 }

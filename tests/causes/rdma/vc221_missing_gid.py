@@ -5,13 +5,13 @@ from __future__ import annotations
 from records import UBUNTU1 as UB
 
 from causes.changes import put, together
-from causes.rdma import make_port, make_try, rails, tried, warn
+from causes.rdma import add_rails, make_port, make_try, tried, warn
 
 CHANGES = {
     "a twin without an address": warn(
         UB,
         together(
-            rails,
+            add_rails,
             put("rdma", [make_port(1, 12), make_port(2, 12, gids=("fe80::2",))], UB),
         ),
     ),

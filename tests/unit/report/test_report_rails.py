@@ -122,7 +122,7 @@ def test_a_cell_has_the_root_cause_of_its_finding() -> None:
 
 def test_measured_rates_are_in_the_cells() -> None:
     world = records.load_world("healthy")
-    dg199_slow_rail.rated(el1_2=13_000.0)(world)
+    dg199_slow_rail.set_rates(el1_2=13_000.0)(world)
     world["plan"]["rails"] = RAILS
     result = records.diagnose_answers(world)
     found = {one.rails[0]: one for one in rails.build_rail_matrices(result)}

@@ -26,7 +26,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-101",
     __doc__,
-    looks=(
+    examples=(
         (
             "[rank1]:[E528 08:52:46.164295950 ProcessGroupGloo.cpp:145] Gloo connectFullMesh "
             "failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"

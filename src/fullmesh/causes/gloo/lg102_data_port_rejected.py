@@ -25,7 +25,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-102",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Gloo connectFullMesh failed with "
             "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:172] timed out connecting: "

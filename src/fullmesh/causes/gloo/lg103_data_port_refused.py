@@ -24,7 +24,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-103",
     __doc__,
-    looks=("timed out connecting: SO_ERROR: Connection refused, remote=[10.77.0.11]:10653$0",),
+    examples=("timed out connecting: SO_ERROR: Connection refused, remote=[10.77.0.11]:10653$0",),
     patterns=(
         Pattern("SO_ERROR: Connection refused", rf"SO_ERROR: Connection refused,? {REMOTE}"),
     ),

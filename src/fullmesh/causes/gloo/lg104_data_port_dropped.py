@@ -25,7 +25,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-104",
     __doc__,
-    looks=("timed out connecting: SO_ERROR: Connection timed out, remote=[10.77.0.11]:10653$0",),
+    examples=("timed out connecting: SO_ERROR: Connection timed out, remote=[10.77.0.11]:10653$0",),
     patterns=(
         Pattern("SO_ERROR: Connection timed out", rf"SO_ERROR: Connection timed out,? {REMOTE}"),
     ),

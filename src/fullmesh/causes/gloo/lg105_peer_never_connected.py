@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-105",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Gloo connectFullMesh failed with "
             "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.h:311] Connect timeout [none]"

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-106",
     __doc__,
-    looks=("timed out connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:26526$1",),
+    examples=("timed out connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:26526$1",),
     patterns=(
         Pattern("remote=[127.", r"SO_ERROR: [^,]{1,80},? remote=\[(?P<peer>127\.[\d.]+)\]"),
         Pattern("remote=[::1]", r"SO_ERROR: [^,]{1,80},? remote=\[(?P<peer>::1)\]"),

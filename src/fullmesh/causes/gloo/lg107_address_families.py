@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-107",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: [enforce fail at "
             "/pytorch/third_party/gloo/gloo/transport/tcp/device.cc:285] ss1.ss_family == "

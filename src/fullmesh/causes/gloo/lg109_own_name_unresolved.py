@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-109",
     __doc__,
-    looks=(
+    examples=(
         (
             "[W ProcessGroupGloo.cpp:717] Warning: Unable to resolve hostname to a (local) "
             "address. Using the loopback address as fallback. Manually set the network interface "

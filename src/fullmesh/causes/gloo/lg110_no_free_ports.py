@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-110",
     __doc__,
-    looks=(
+    examples=(
         (
             "[enforce fail at .../gloo/transport/tcp/socket.cc:95] rv != -1. bind: Address "
             "already in use"

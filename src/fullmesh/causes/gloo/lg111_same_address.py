@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-111",
     __doc__,
-    looks=("[enforce fail at .../gloo/transport/tcp/device.cc:312] Cannot connect to self",),
+    examples=("[enforce fail at .../gloo/transport/tcp/device.cc:312] Cannot connect to self",),
     patterns=(Pattern("Cannot connect to self"),),
     weight=85,
     recorded=(

@@ -37,7 +37,7 @@ PATTERNS = (
 CAUSE = LogCause(
     "LG-112",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection "
             "closed by peer [10.77.0.12]:3519"

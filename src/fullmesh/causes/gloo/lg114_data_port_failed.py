@@ -22,7 +22,9 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-114",
     __doc__,
-    looks=("timed out connecting: SO_ERROR: Network is unreachable, remote=[10.77.0.11]:10653$0",),
+    examples=(
+        "timed out connecting: SO_ERROR: Network is unreachable, remote=[10.77.0.11]:10653$0",
+    ),
     patterns=(
         Pattern(
             "SO_ERROR: ",

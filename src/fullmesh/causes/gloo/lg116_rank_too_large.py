@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-116",
     __doc__,
-    looks=("RuntimeError: [enforce fail at .../gloo/context.cc:23] rank < size. 2 vs 2",),
+    examples=("RuntimeError: [enforce fail at .../gloo/context.cc:23] rank < size. 2 vs 2",),
     patterns=(Pattern("rank < size.", r"rank < size\. (?P<number>\d{1,7}) vs (?P<size>\d{1,7})"),),
     explains=(Explains(("LG-210",)),),
     weight=89,

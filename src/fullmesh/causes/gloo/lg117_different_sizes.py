@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-117",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Received data size doesn't match expected size. Is there a "
             "distributed collective mismatch in your code?"

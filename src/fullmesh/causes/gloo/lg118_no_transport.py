@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-118",
     __doc__,
-    looks=("RuntimeError: makeDeviceForHostname(): unsupported gloo device",),
+    examples=("RuntimeError: makeDeviceForHostname(): unsupported gloo device",),
     patterns=(
         Pattern("unsupported gloo device", r"makeDeviceFor\w{1,20}\(\): unsupported gloo device"),
     ),

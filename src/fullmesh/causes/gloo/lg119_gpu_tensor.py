@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-119",
     __doc__,
-    looks=(
+    examples=(
         "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:339] writev [192.0.2.2]:60634: Bad address",
     ),
     patterns=(

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-301",
     __doc__,
-    looks=(
+    examples=(
         (
             "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection "
             "to the C10d store has failed. See inner exception for details."

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-302",
     __doc__,
-    looks=("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",),
+    examples=("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",),
     patterns=(Pattern("RendezvousTimeoutError", r"RendezvousTimeoutError(?:\b(?!.*import))"),),
     weight=55,
 )

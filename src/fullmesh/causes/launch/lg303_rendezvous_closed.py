@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-303",
     __doc__,
-    looks=("torch.distributed.elastic.rendezvous.api.RendezvousClosedError",),
+    examples=("torch.distributed.elastic.rendezvous.api.RendezvousClosedError",),
     patterns=(Pattern("RendezvousClosedError"),),
     severity=Severity.SYMPTOM,
     follows_any=True,

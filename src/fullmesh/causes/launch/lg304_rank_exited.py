@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-304",
     __doc__,
-    looks=(
+    examples=(
         (
             "  host      : node2\n"
             "  rank      : 1 (local_rank: 0)\n"

@@ -24,7 +24,7 @@ from fullmesh.causes.logs import LogCause, RecordedLog
 CAUSE = LogCause(
     "LG-305",
     __doc__,
-    looks=(
+    examples=(
         (
             "  host      : node2\n"
             "  rank      : 1 (local_rank: 0)\n"

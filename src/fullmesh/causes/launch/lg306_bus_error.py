@@ -28,7 +28,7 @@ UNNAMED = "(?P<rank>)(?P<host>)"
 CAUSE = LogCause(
     "LG-306",
     __doc__,
-    looks=(
+    examples=(
         (
             "  host      : node2\n"
             "  rank      : 1 (local_rank: 0)\n"

@@ -28,7 +28,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-307",
     __doc__,
-    looks=(
+    examples=(
         (
             "  host      : node2\n"
             "  rank      : 1 (local_rank: 0)\n"

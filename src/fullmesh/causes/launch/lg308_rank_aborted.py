@@ -25,7 +25,7 @@ from fullmesh.causes.logs import LogCause, Severity
 CAUSE = LogCause(
     "LG-308",
     __doc__,
-    looks=(
+    examples=(
         (
             "  host      : node2\n"
             "  rank      : 1 (local_rank: 0)\n"

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-309",
     __doc__,
-    looks=(
+    examples=(
         (
             "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4242 got "
             "signal: 1"

@@ -18,7 +18,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-310",
     __doc__,
-    looks=(
+    examples=(
         (
             "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 2410413 "
             "closing signal SIGTERM"

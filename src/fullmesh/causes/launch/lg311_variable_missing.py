@@ -30,7 +30,7 @@ def describe_variable(fields: Fields, _options: ExplainOptions) -> Fields:
 CAUSE = LogCause(
     "LG-311",
     __doc__,
-    looks=(
+    examples=(
         (
             "ValueError: Error initializing torch.distributed using env:// rendezvous: "
             "environment variable RANK expected, but not set"

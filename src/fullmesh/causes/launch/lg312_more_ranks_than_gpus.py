@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-312",
     __doc__,
-    looks=(
+    examples=(
         "RuntimeError: CUDA error: invalid device ordinal",
         (
             "lightning.fabric.utilities.exceptions.MisconfigurationException: You requested gpu: "

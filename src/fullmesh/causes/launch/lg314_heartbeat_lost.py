@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-314",
     __doc__,
-    looks=(
+    examples=(
         (
             "As part of the sync operation the node(s) 'node2_4711_0' have been removed from the "
             "rendezvous 'job1' since they had no heartbeat."

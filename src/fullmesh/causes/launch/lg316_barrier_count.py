@@ -32,7 +32,7 @@ def derive_barrier_count(fields: Fields, _options: ExplainOptions) -> Fields | N
 CAUSE = LogCause(
     "LG-316",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Timed out initializing process group in store based barrier on rank: "
             "0, for key: store_based_barrier_key:1 (world_size=4, worker_count=6, "

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-317",
     __doc__,
-    looks=(
+    examples=(
         (
             "requests.exceptions.ProxyError: HTTPConnectionPool(host='10.77.0.11', port=8000): "
             "Max retries exceeded"

@@ -18,7 +18,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-318",
     __doc__,
-    looks=("RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 30000 ms",),
+    examples=("RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 30000 ms",),
     patterns=(
         Pattern(
             "failed to pass monitoredBarrier",

@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-320",
     __doc__,
-    looks=("terminate called without an active exception",),
+    examples=("terminate called without an active exception",),
     patterns=(Pattern("terminate called without an active exception"),),
     weight=56,
     recorded=(

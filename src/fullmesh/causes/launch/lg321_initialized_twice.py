@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-321",
     __doc__,
-    looks=(
+    examples=(
         "[rank0]: ValueError: trying to initialize the default process group twice!",
         "RuntimeError: trying to initialize the default process group twice!",
     ),

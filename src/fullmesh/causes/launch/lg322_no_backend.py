@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-322",
     __doc__,
-    looks=(
+    examples=(
         "RuntimeError: Distributed package doesn't have NCCL built in",
         "AssertionError: Unknown c10d backend type HCCL",
     ),

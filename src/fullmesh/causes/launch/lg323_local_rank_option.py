@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-323",
     __doc__,
-    looks=("train.py: error: unrecognized arguments: --local-rank=0",),
+    examples=("train.py: error: unrecognized arguments: --local-rank=0",),
     patterns=(
         Pattern(
             "unrecognized arguments: ",

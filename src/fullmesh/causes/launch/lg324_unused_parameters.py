@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-324",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Expected to have finished reduction in the prior iteration before "
             "starting a new one. This error indicates that your module has parameters that were "

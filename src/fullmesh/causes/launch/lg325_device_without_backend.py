@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-325",
     __doc__,
-    looks=("[rank0]: RuntimeError: No backend type associated with device type cpu",),
+    examples=("[rank0]: RuntimeError: No backend type associated with device type cpu",),
     patterns=(
         Pattern(
             "No backend type associated with device type",

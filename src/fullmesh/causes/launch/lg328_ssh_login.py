@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-328",
     __doc__,
-    looks=(
+    examples=(
         "ssh: connect to host 10.0.0.12 port 22: Connection refused",
         "Host key verification failed.",
     ),

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-329",
     __doc__,
-    looks=(
+    examples=(
         (
             "srun: error: Task launch for StepId=96.0 failed on node n2: Communication "
             "connection failure"

@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-330",
     __doc__,
-    looks=(
+    examples=(
         "slurmstepd: error: execve(): torchrun: No such file or directory",
         'exec: "torchrun": executable file not found in $PATH',
     ),

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-333",
     __doc__,
-    looks=(
+    examples=(
         ("Warning  BackOff  kubelet  Back-off restarting failed container init-pytorch in pod w-0"),
     ),
     patterns=(

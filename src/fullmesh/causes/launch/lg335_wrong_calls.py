@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-335",
     __doc__,
-    looks=(
+    examples=(
         "RuntimeError: Tensors must be CUDA and dense",
         (
             "ValueError: Default process group has not been initialized, please make sure to "

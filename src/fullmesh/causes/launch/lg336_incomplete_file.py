@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-336",
     __doc__,
-    looks=(
+    examples=(
         "[rank1]: _pickle.UnpicklingError: pickle data was truncated",
         "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
     ),

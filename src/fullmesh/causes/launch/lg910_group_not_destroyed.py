@@ -17,7 +17,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-910",
     __doc__,
-    looks=(
+    examples=(
         (
             "[rank0]:[W830 18:43:46.210410361 ProcessGroupNCCL.cpp:1250] Warning: WARNING: "
             "process group has NOT been destroyed before we destruct ProcessGroupNCCL."

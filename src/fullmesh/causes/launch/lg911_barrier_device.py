@@ -16,7 +16,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-911",
     __doc__,
-    looks=(
+    examples=(
         (
             "[rank0]:[W1 ProcessGroupNCCL.cpp:4715] [PG ID 0 PG GUID 0 Rank 0]  using GPU 0 as "
             "device used by this process is currently unknown. This can potentially cause a hang "

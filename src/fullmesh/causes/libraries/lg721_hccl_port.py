@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-721",
     __doc__,
-    looks=(
+    examples=(
         (
             "[rank0]:         host nic listen start failed, port[60000], "
             "return[11][FUNC:StartListenSocket]"

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-722",
     __doc__,
-    looks=("[rank1]: EI0006: [PID: 1] 2025-04-08-18:07:20.444.436 Getting socket times out.",),
+    examples=("[rank1]: EI0006: [PID: 1] 2025-04-08-18:07:20.444.436 Getting socket times out.",),
     patterns=(Pattern("EI0006", r"EI0006\b"),),
     weight=58,
 )

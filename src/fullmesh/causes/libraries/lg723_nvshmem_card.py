@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-723",
     __doc__,
-    looks=(
+    examples=(
         "/src/modules/transport/ibgda/ibgda.cpp:1889: NULL value cannot allocate mlx5dv_devx_uar",
     ),
     patterns=(

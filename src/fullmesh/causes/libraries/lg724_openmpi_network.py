@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-724",
     __doc__,
-    looks=(
+    examples=(
         (
             "[a:06805] btl: tcp: Match incoming connection from [[27443,1],1] 172.18.0.4 with "
             "locally known IP 192.0.2.77 failed (iface 0/4)!"

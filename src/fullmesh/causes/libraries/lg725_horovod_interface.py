@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-725",
     __doc__,
-    looks=(
+    examples=(
         (
             "horovod.run.common.util.network.NoValidAddressesFound: Horovodrun was unable to "
             "connect to the horovodrun driver service on any of the following addresses: {'lo': "

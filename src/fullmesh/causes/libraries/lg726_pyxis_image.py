@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-726",
     __doc__,
-    looks=("slurmstepd: error: pyxis: failed to import docker image",),
+    examples=("slurmstepd: error: pyxis: failed to import docker image",),
     patterns=(Pattern("pyxis: failed to import docker image"),),
     explains=(Explains(("LG-730",)),),
     weight=90,

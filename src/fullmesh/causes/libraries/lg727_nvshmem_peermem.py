@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-727",
     __doc__,
-    looks=(
+    examples=(
         (
             "/src/modules/transport/ibgda/ibgda.cpp:nvshmemt_init:3626: neither nv_peer_mem, or "
             "nvidia_peermem detected. Skipping transport."

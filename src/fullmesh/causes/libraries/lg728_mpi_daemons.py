@@ -43,7 +43,7 @@ def describe_login(_finding: LogFinding, evidence: LogEvidence) -> str:
 CAUSE = LogCause(
     "LG-728",
     __doc__,
-    looks=(
+    examples=(
         "ORTE was unable to reliably start one or more daemons.",
         "prterun was unable to reliably start one or more daemons.",
         "An ORTE daemon has unexpectedly failed after launch and before",

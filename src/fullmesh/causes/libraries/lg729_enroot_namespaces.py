@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-729",
     __doc__,
-    looks=(
+    examples=(
         "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: No space left on device",
     ),
     patterns=(

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-731",
     __doc__,
-    looks=(
+    examples=(
         (
             "[1723337199.099229] [node3:1382 :0] tl_shm_team.c:617 TL_SHM ERROR Child failed to "
             "attach to shmseg, errno: Invalid argument"

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-732",
     __doc__,
-    looks=("but OMPI was not built with SLURM's PMI support and therefore cannot",),
+    examples=("but OMPI was not built with SLURM's PMI support and therefore cannot",),
     patterns=(
         Pattern("was not built with SLURM's PMI"),
         Pattern("was not built with SLURM support and therefore cannot"),

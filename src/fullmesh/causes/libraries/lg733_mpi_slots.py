@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-733",
     __doc__,
-    looks=(
+    examples=(
         "There are not enough slots available in the system to satisfy the 16",
         "There are not enough slots available in the system to satisfy the 4 slots",
     ),

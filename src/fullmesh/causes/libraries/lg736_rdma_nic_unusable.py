@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-736",
     __doc__,
-    looks=(
+    examples=(
         "E0115 05:20:19.945191   309 rdma_transport.cpp:662] RdmaTransport: No available RNIC",
         (
             "[1745.1] [n:1:0] ucp_context.c:5 UCX ERROR network device 'mlx5_9' is not "

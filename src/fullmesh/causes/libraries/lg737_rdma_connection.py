@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-737",
     __doc__,
-    looks=(
+    examples=(
         (
             "E0331 12:03:04.222625 56060 rdma_endpoint.cpp:385] [Handshake] Failed to modify QP "
             "to RTR, check mtu, gid, peer lid, peer qp num: Connection timed out [110]"

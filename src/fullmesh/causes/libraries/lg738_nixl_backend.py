@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-738",
     __doc__,
-    looks=("nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",),
+    examples=("nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",),
     patterns=(Pattern("NIXL_ERR_", "NIXL_ERR_BACKEND"),),
     weight=73,
 )

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-739",
     __doc__,
-    looks=(
+    examples=(
         (
             "[1745.1] [n:1:0] ucp_context.c:5 UCX  WARN  transports 'cuda_ipc','cuda_copy' are "
             "not available, please use one or more of: mm, posix, self, shm, sm, sysv, tcp"

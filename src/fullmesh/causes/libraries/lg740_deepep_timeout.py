@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-740",
     __doc__,
-    looks=("RuntimeError: DeepEP error: CPU recv timeout",),
+    examples=("RuntimeError: DeepEP error: CPU recv timeout",),
     patterns=(
         Pattern(
             "DeepEP ",

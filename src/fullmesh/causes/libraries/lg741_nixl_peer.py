@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-741",
     __doc__,
-    looks=("nixl_cu12._bindings.nixlRemoteDisconnectError: NIXL_ERR_REMOTE_DISCONNECT",),
+    examples=("nixl_cu12._bindings.nixlRemoteDisconnectError: NIXL_ERR_REMOTE_DISCONNECT",),
     patterns=(Pattern("NIXL_ERR_", "NIXL_ERR_REMOTE_DISCONNECT"),),
     severity=Severity.SYMPTOM,
     follows_any=True,

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-742",
     __doc__,
-    looks=("NVSHMEM API called before NVSHMEM initialization has completed",),
+    examples=("NVSHMEM API called before NVSHMEM initialization has completed",),
     patterns=(
         Pattern(
             "called before NVSHMEM initialization",

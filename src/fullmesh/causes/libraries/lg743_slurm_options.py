@@ -24,7 +24,7 @@ SLURM = r"\b(?:srun|sbatch|salloc): (?:fatal|error): "
 CAUSE = LogCause(
     "LG-743",
     __doc__,
-    looks=(
+    examples=(
         (
             "srun: fatal: cpus-per-task set by two different environment variables "
             "SLURM_CPUS_PER_TASK=4 != SLURM_TRES_PER_TASK=cpu:8"

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-744",
     __doc__,
-    looks=(
+    examples=(
         "2026:08:13-09:11:02:(  412) |CCL_ERROR| atl_ofi_helper.cpp:1118 fi_getinfo error: ret -61, providers 0",
     ),
     patterns=(

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-745",
     __doc__,
-    looks=(
+    examples=(
         "No components were able to be opened in the pml framework.",
         "[node1:1724353] PML ucx cannot be selected",
     ),

@@ -26,7 +26,7 @@ def derive_awaited_rank(fields: Fields, _options: ExplainOptions) -> Fields:
 CAUSE = LogCause(
     "LG-746",
     __doc__,
-    looks=(
+    examples=(
         (
             "EI0002: [PID: 1] 2025-03-26-13:49:01.670.614 The wait execution of the Notify register times out. "
             "Reason: The Notify register has not received the Notify record from remote rank: [3]."

@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-747",
     __doc__,
-    looks=(
+    examples=(
         (
             "EI0001: [PID: 1] 2025-04-08-18:07:20.444.436 Environment variable [HCCL_IF_IP] is invalid. Reason: the "
             "address is not on this host"

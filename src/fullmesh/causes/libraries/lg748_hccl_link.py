@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-748",
     __doc__,
-    looks=(
+    examples=(
         (
             "[PID: 1] 2025-12-04-21:59:08.232.310 Execution Error ROCE CQE(EI0013): An error CQE occurred during "
             "operator execution. Local information: server 10.0.0.1, device ID 0, device IP 10.1.0.1. Peer "

@@ -18,7 +18,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-749",
     __doc__,
-    looks=(
+    examples=(
         (
             "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are "
             "waiting for remainder of ranks for more than 60 seconds."

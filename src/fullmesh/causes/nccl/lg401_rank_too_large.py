@@ -28,7 +28,7 @@ def derive_invalid_rank(fields: Fields, _options: ExplainOptions) -> Fields | No
 CAUSE = LogCause(
     "LG-401",
     __doc__,
-    looks=("ued37c44e4ea65b:6861:6861 [7] init.cc:981 NCCL WARN Invalid rank requested : 7/4",),
+    examples=("ued37c44e4ea65b:6861:6861 [7] init.cc:981 NCCL WARN Invalid rank requested : 7/4",),
     patterns=(
         Pattern(
             "Invalid rank requested",

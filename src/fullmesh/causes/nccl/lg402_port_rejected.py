@@ -22,7 +22,7 @@ from fullmesh.causes.nccl.patterns import build_connect_patterns, derive_nccl_re
 CAUSE = LogCause(
     "LG-402",
     __doc__,
-    looks=(
+    examples=(
         (
             "node5:240:240 [6] misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to "
             "10.0.0.4<56849> returned 113(No route to host) errno 115(Operation now in progress)"

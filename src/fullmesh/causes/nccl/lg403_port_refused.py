@@ -23,7 +23,7 @@ from fullmesh.causes.nccl.patterns import build_connect_patterns, derive_nccl_re
 CAUSE = LogCause(
     "LG-403",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:2 [0] misc/socket.cc:560 NCCL WARN socketPollConnect: connect to "
             "10.0.0.4<51849> returned Connection refused, exceeded error retry count after 35 "

@@ -22,7 +22,7 @@ from fullmesh.causes.nccl.patterns import build_connect_patterns, derive_nccl_re
 CAUSE = LogCause(
     "LG-404",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:2 [0] include/socket.h:403 NCCL WARN Connect to 172.18.40.42<42333> failed "
             ": Connection timed out"

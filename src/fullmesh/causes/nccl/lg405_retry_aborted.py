@@ -23,7 +23,7 @@ from fullmesh.causes.nccl.patterns import ADDRESS
 CAUSE = LogCause(
     "LG-405",
     __doc__,
-    looks=(
+    examples=(
         (
             "ubuntu:39964:40075 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to "
             "10.0.0.2<45763> failed : Software caused connection abort"

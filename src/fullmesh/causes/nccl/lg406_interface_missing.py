@@ -24,7 +24,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-406",
     __doc__,
-    looks=(
+    examples=(
         "node1:1:1 [0] bootstrap.cc:94 NCCL WARN Bootstrap : no socket interface found",
         (
             "ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor "

@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-408",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:2 [0] bootstrap.cc:335 NCCL WARN Bootstrap Root : mismatch in info from "
             "procs, nranks 4 vs 3"

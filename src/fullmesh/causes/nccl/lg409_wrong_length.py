@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-409",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:2 [0] bootstrap.cc:133 NCCL WARN Bootstrap : Message truncated : received "
             "1024 bytes instead of 256"

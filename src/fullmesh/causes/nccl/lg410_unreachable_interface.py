@@ -32,7 +32,7 @@ def derive_log_host(fields: Fields, _options: ExplainOptions) -> Fields:
 CAUSE = LogCause(
     "LG-410",
     __doc__,
-    looks=("node1:12:12 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>",),
+    examples=("node1:12:12 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>",),
     patterns=(
         Pattern(
             "NCCL INFO Bootstrap",

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-411",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:29880:30398 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank 2 and "
             "rank 0 both on CUDA device 1000"

@@ -59,7 +59,7 @@ def derive_rdma_peer(fields: Fields, _options: ExplainOptions) -> Fields:
 CAUSE = LogCause(
     "LG-412",
     __doc__,
-    looks=(
+    examples=(
         (
             "NET/IB : Got completion from peer 7.6.13.83<36315> with status=12 opcode=32698 "
             "len=32696 vendor err 129 (Send)"

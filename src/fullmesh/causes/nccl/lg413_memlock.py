@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-413",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:2 [0] misc/ibvwrap.cc:160 NCCL WARN Call to ibv_reg_mr failed with error "
             "Cannot allocate memory"

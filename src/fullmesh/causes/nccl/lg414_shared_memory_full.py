@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-414",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:202016:202235 [0] misc/shmutils.cc:88 NCCL WARN Error: failed to extend "
             "/dev/shm/nccl-WU88OE to 9637892 bytes, error: No space left on device (28)"

@@ -75,7 +75,7 @@ CAUSE = LogCause(
     __doc__,
     facts=(LATE,),
     describe=describe_late_ranks,
-    looks=(
+    examples=(
         (
             "[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught "
             "collective operation timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, "

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-417",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running "
             "collective: CollectiveFingerPrint(SequenceNumber=3, OpType=ALLREDUCE, "

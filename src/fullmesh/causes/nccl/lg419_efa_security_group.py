@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-419",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:2 [0] NCCL WARN NET/OFI Request completed with error. RC: 4. Error: 4126 "
             "(Unresponsive receiver)"

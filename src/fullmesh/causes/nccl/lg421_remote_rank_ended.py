@@ -54,7 +54,7 @@ PATTERNS = (
 CAUSE = LogCause(
     "LG-421",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:39964:40044 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed "
             "by remote peer node1<57557>"

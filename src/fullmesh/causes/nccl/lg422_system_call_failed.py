@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-422",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, "
             "unhandled system error (run with NCCL_DEBUG=INFO for details)"

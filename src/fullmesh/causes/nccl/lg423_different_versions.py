@@ -39,7 +39,7 @@ def find_different_versions(evidence: LogEvidence) -> Iterator[LogFinding]:
 CAUSE = LogCause(
     "LG-423",
     __doc__,
-    looks=(
+    examples=(
         (
             "n:1:2 [0] bootstrap.cc:5 NCCL WARN Mismatched NCCL version detected : rank 0 version "
             "22703 rank 1 version 22605"

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-428",
     __doc__,
-    looks=(
+    examples=(
         (
             "ImportError: /venv/lib/python3.10/site-packages/torch/lib/libtorch_cuda.so: "
             "undefined symbol: ncclCommRegister"

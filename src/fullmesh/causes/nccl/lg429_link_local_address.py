@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-429",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:2 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to "
             "169.254.20.10<43369> failed : Network is unreachable"

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-430",
     __doc__,
-    looks=(
+    examples=(
         (
             "node2:14159:14168 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion "
             "from peer 10.10.0.7<33397> with error 4, opcode 32611, len 32611, vendor err 81 "

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-431",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:2 [0] misc/ibvwrap.cc:160 NCCL WARN Call to ibv_reg_mr_iova2 failed with "
             "error Bad address errno 14"

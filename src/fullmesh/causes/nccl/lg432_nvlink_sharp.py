@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-432",
     __doc__,
-    looks=(
+    examples=(
         "node23:12098:12141 [2] transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'",
         (
             "node1:1:2 [0] NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size "

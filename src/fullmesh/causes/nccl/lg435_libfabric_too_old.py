@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-435",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:2 [0] configure_sendrecv_inorder:213 NCCL WARN NET/OFI Couldn't set "
             "FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES. RC: -92, ERROR: Protocol not "

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-437",
     __doc__,
-    looks=(
+    examples=(
         (
             "[nodeB:1:28576 unique id 12] ERROR collect_ports_data: device mlx5_0 port 1 is not "
             "valid (port is used by SM)"

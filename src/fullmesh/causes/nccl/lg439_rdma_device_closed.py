@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-439",
     __doc__,
-    looks=(
+    examples=(
         "node2:300:320 [0] transport/net_ib.cc:790 NCCL WARN NET/IB : Unable to open device erdma_1",
     ),
     patterns=(

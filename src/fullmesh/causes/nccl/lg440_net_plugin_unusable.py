@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-440",
     __doc__,
-    looks=("node1:100:120 [0] plugin/net.cc:240 NCCL WARN Failed to initialize any NET plugin",),
+    examples=("node1:100:120 [0] plugin/net.cc:240 NCCL WARN Failed to initialize any NET plugin",),
     patterns=(
         Pattern("Failed to initialize any NET plugin"),
         Pattern("NCCL WARN Error: network ", r"NCCL WARN Error: network .{1,60} not found"),

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-441",
     __doc__,
-    looks=(
+    examples=(
         "node1:804052:804100 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'",
     ),
     patterns=(

@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-443",
     __doc__,
-    looks=(
+    examples=(
         "node7:4100:4188 [3] transport/net_ib.cc:95 NCCL WARN NET/IB : Got async event : port error",
         (
             "node7:4100:4188 [3] transport/net_ib.cc:110 NCCL WARN NET/IB : mlx5_3:1 Got async "

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-445",
     __doc__,
-    looks=(
+    examples=(
         (
             "[CUDA_ERROR_NOT_PERMITTED] operation not permitted in expression "
             "cuMemCreate(&handle, roundedUpAllocationSize, &prop, 0 ) on node1, rank = 0"

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-446",
     __doc__,
-    looks=(
+    examples=(
         ("n:1:2 [0] include/alloc.h:79 NCCL WARN Cuda failure 'peer mapping resources exhausted'"),
     ),
     patterns=(

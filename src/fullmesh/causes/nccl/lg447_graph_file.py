@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-447",
     __doc__,
-    looks=("n:1:2 [0] graph/search.cc:703 NCCL WARN XML Import Channel : dev 1 not found.",),
+    examples=("n:1:2 [0] graph/search.cc:703 NCCL WARN XML Import Channel : dev 1 not found.",),
     patterns=(
         Pattern("XML ", r"(?P<detail>XML Import Channel : dev \S{1,20} not found)"),
         Pattern(

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-448",
     __doc__,
-    looks=(
+    examples=(
         (
             "n:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of "
             "/sys/class/pci_bus/0000:0d/../../0000:0d:00.0"

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-449",
     __doc__,
-    looks=(
+    examples=(
         (
             "n:1:2 [0] graph/paths.cc:5 NCCL WARN P2P is disabled between NVLINK connected GPUs "
             "1 and 0. This should not be the case given their connectivity, and is probably due "

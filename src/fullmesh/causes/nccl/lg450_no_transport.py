@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-450",
     __doc__,
-    looks=(
+    examples=(
         ("n:1:2 [0] transport.cc:5 NCCL WARN No transport found for rank 0[1000] -> rank 1[2000]"),
     ),
     patterns=(

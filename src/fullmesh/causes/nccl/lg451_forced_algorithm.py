@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-451",
     __doc__,
-    looks=(
+    examples=(
         (
             "n:1:2 [0] enqueue.cc:5 NCCL WARN No algorithm/protocol available for function "
             "AllReduce with datatype ncclFloat32. NCCL_ALGO was set to NVLS."

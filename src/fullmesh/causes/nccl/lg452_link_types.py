@@ -18,7 +18,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-452",
     __doc__,
-    looks=(
+    examples=(
         (
             "n:1:2 [0] net_ib.cc:5 NCCL WARN NET/IB : Attempted to connect incompatible devices: "
             "[0]mlx5_0:1/RoCE and [0]mlx5_3:1/IB. Try selecting NICs of only one link type using "

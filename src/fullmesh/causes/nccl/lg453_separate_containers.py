@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-453",
     __doc__,
-    looks=(
+    examples=(
         (
             "n:1:2 [0] misc/ipcsocket.cc:5 NCCL WARN UDS: Sending data over socket "
             "/tmp/nccl-socket-0-abc failed : Connection refused (111)"

@@ -43,7 +43,7 @@ def derive_lost_peer(fields: Fields, options: ExplainOptions) -> Fields | None:
 CAUSE = LogCause(
     "LG-455",
     __doc__,
-    looks=(
+    examples=(
         (
             "[2026-11-27 13:47:14] vm:1464:1481 [0] misc/socket.cc:596 NCCL WARN "
             "socketStartConnect: connect to 192.0.2.1<39703> failed : Network is unreachable"

@@ -24,7 +24,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-457",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:774:854 [0] transport/shm.cc:590 NCCL WARN Cuda failure 217 'peer access is not "
             "supported between these two devices'"

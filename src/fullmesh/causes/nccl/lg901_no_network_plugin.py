@@ -17,7 +17,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-901",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:1 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using "
             "internal implementation"

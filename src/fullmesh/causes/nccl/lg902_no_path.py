@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-902",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:2374:2645 [0] graph/search.cc:1127 NCCL WARN Could not find a path for "
             "pattern 4, falling back to simple order"

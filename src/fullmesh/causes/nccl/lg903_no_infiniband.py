@@ -18,7 +18,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-903",
     __doc__,
-    looks=("node1:920:1145 [1] NCCL INFO NET/IB : No device found.",),
+    examples=("node1:920:1145 [1] NCCL INFO NET/IB : No device found.",),
     patterns=(Pattern("NET/IB : No device found"),),
     severity=Severity.HARMLESS,
 )

@@ -17,7 +17,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-904",
     __doc__,
-    looks=(
+    examples=(
         (
             "node1:1:2 [0] NCCL INFO socketFinalizeAccept: socket connected with magic mismatch, "
             "discarding"

@@ -42,7 +42,7 @@ from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.rdma_pairs import gid_to_address
 from fullmesh.verify.rdma_tries import list_rdma_tries
 
-HOLE, SHUT = "mtu_black_hole", ("dropped", "rejected", "refused", "reset")
+HOLE, BLOCKED = "mtu_black_hole", ("dropped", "rejected", "refused", "reset")
 PAIR = 2
 SHOWN = 4
 Way = tuple[str, str]
@@ -122,8 +122,8 @@ class RailCheck:
                 held = join_names(list_global_addresses(end.planned)) or "no address"
                 shown = f"{held} on {end.planned['name']}"
             else:
-                cards = [card["name"] for card in self.seen.survey(name).get("interfaces", [])]
-                shown = f"no interface {end.wanted}. There are {join_names(cards[:8])}"
+                names = [nic["name"] for nic in self.seen.survey(name).get("interfaces", [])]
+                shown = f"no interface {end.wanted}. There are {join_names(names[:8])}"
             self.explain_node(name)
             place = f"{end.address} on {end.wanted}"
             fix = f"{self.seen.apply('network')}. If the interface has another name now, correct fullmesh_rails"
@@ -142,14 +142,16 @@ class RailCheck:
             self.explain_node(name)
             if nic["running"] and off and len(self.ends) == PAIR:
                 continue  # the interface at the other end of its cable is off
-            card = nic["name"]
+            interface = nic["name"]
             if nic["running"]:
-                cause, state = f"the interface {card} of {name} has no carrier", "no carrier"
+                cause, state = f"the interface {interface} of {name} has no carrier", "no carrier"
                 fix = "check cable, transceiver and switch port"
             else:
-                cause, state = f"the interface {card} of {name} is down", "down"
-                fix = f"on {name}: ip link set {card} up. Then find the program that set it down"
-            fault = RailFault("VC-232", cause, f"{card}: {state}", "up, with a carrier", fix)
+                cause, state = f"the interface {interface} of {name} is down", "down"
+                fix = (
+                    f"on {name}: ip link set {interface} up. Then find the program that set it down"
+                )
+            fault = RailFault("VC-232", cause, f"{interface}: {state}", "up, with a carrier", fix)
             yield self.make_finding(name, fault)
 
     def check_mtus(self) -> Iterator[Finding]:
@@ -177,7 +179,7 @@ class RailCheck:
         """Check that no other machine has an address of the rail."""
         macs = map_rail_macs(self.seen)
         for name, end in self.ends.items():
-            own = {card["mac"] for card in self.seen.survey(name).get("interfaces", [])}
+            own = {nic["mac"] for nic in self.seen.survey(name).get("interfaces", [])}
             others = {
                 one["mac"]
                 for one in self.probes.get(name, NO_PROBE)["duplicates"]
@@ -186,8 +188,8 @@ class RailCheck:
             if not others:
                 continue
             mac = next((one for one in sorted(others) if one in macs), min(others))
-            holder, card = macs.get(mac, ("", ""))
-            who = f"{card} of {holder}" if holder else "another machine"
+            holder, interface = macs.get(mac, ("", ""))
+            who = f"{interface} of {holder}" if holder else "another machine"
             self.explain_node(name)
             fix = f"on {holder}: ip address show to {end.ip}. Then remove it there"
             if not holder:
@@ -272,20 +274,21 @@ class RailCheck:
                 continue
             if one["mac"] == nic["mac"] or not nic["mac"]:
                 continue
-            owner, card = macs.get(one["mac"], ("", ""))
+            owner, interface = macs.get(one["mac"], ("", ""))
             if owner == one["node"] and not one["by_hand"]:
-                wrong.setdefault((owner, "", card), []).append((source, one))
+                wrong.setdefault((owner, "", interface), []).append((source, one))
             else:
                 wrong.setdefault((source, one["node"], ""), []).append((source, one))
-        for (node, peer, card), held in wrong.items():
+        for (node, peer, interface), held in wrong.items():
             one = held[0][1]
             end = self.ends[one["node"]]
             nic = end.holder or end.planned
             right = nic["name"] if nic else end.wanted
             self.explained |= {frozenset((source, link["node"])) for source, link in held}
-            if card:
-                cause = f"{node} answers ARP for {one['address']} on {card}, the interface of another rail"
-                fix = f"{self.seen.apply('tuning')}. At once: sysctl net.ipv4.conf.{right}.arp_ignore=1, and of {card}"
+            if interface:
+                cause = f"{node} answers ARP for {one['address']} on {interface}, the interface of another rail"
+                fix = f"{self.seen.apply('tuning')}. At once: sysctl net.ipv4.conf.{right}.arp_ignore=1"
+                fix += f", and of {interface}"
             else:
                 kind = "a static" if one["by_hand"] else "an outdated"
                 cause = f"{node} has {kind} neighbour entry for {peer}"
@@ -310,13 +313,13 @@ class RailCheck:
         rest: dict[frozenset[str], list[tuple[str, RailLink]]] = {}
         rules: dict[tuple[str, PacketVerdict], list[tuple[str, RailLink]]] = {}
         swapped = {
-            frozenset((source, one["node"])): card
+            frozenset((source, one["node"])): interface
             for source, one in failed
-            if (card := self.find_swapped_card(source, one))
+            if (interface := self.find_swapped_interface(source, one))
         }
         for source, one in failed:
             pair = frozenset((source, one["node"]))
-            connected = one["verdict"] not in (*SHUT, "no_route")
+            connected = one["verdict"] not in (*BLOCKED, "no_route")
             rule = None if pair in swapped or connected else self.find_rule(source, one)
             if rule:
                 rules.setdefault(rule, []).append((source, one))
@@ -365,8 +368,8 @@ class RailCheck:
         severity: Severity = ERROR
         if swapped:
             code, cause = "VC-242", f"the cable of {source} leads to {swapped} of {target}"
-            seen = f"on {self.name_card(source)}, {swapped} of {target} answers"
-            expected = f"{self.name_card(target)} of {target}"
+            seen = f"on {self.get_interface_name(source)}, {swapped} of {target} answers"
+            expected = f"{self.get_interface_name(target)} of {target}"
             fix = f"swap the cables at one end, or correct the interfaces in fullmesh_rails: {source}, {target}"
         elif all(link["verdict"] == HOLE for _, link in held):
             code, cause = "VC-241", f"large packets are lost: {way}"
@@ -402,12 +405,12 @@ class RailCheck:
         opened = self.seen.nodes.get(node, {}).get("node", {}).get("rails", [])
         return next((one["port"] for one in opened if one["rail"] == self.rail["name"]), 0)
 
-    def name_card(self, node: str) -> str:
+    def get_interface_name(self, node: str) -> str:
         """Return the interface of a node's end."""
         nic = self.ends[node].nic
         return nic["name"] if nic else self.ends[node].wanted
 
-    def find_swapped_card(self, source: str, link: RailLink) -> str:
+    def find_swapped_interface(self, source: str, link: RailLink) -> str:
         """Return the interface of the peer's other rail that answers on this one, "" if none does."""
         own = self.ends[source].nic
         right = self.ends[link["node"]].nic
@@ -430,7 +433,15 @@ class RailCheck:
         family = "6" if ":" in link["own"] else "4"
         target, port = link["node"], self.find_port(link["node"])
         sent, reached = (
-            Packet(family, link["own"], link["address"], "tcp", port, self.name_card(node), leaves)
+            Packet(
+                family,
+                link["own"],
+                link["address"],
+                "tcp",
+                port,
+                self.get_interface_name(node),
+                leaves,
+            )
             for node, leaves in ((source, True), (target, False))
         )
         back = self.seen.plan["data_ports"]["first"]

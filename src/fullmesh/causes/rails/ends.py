@@ -68,14 +68,14 @@ def find_planned_link(seen: ClusterObservations, name: str, address: str) -> Pla
     return None
 
 
-def is_planned_card(link: PlanLink, card: Nic) -> bool:
+def is_planned_nic(link: PlanLink, nic: Nic) -> bool:
     """Return whether an interface is the one that the plan names: by its name, its MAC or a pattern."""
     if link["mac"]:
-        return card["mac"] == link["mac"].lower()
+        return nic["mac"] == link["mac"].lower()
     pattern = link.get("pattern", "")
     if pattern and not link["interface"]:
-        return fnmatch.fnmatchcase(card["name"], pattern)
-    return card["name"] == link["interface"]
+        return fnmatch.fnmatchcase(nic["name"], pattern)
+    return nic["name"] == link["interface"]
 
 
 def list_rail_ends(seen: ClusterObservations, rail: PlanRail) -> dict[str, RailEnd]:
@@ -83,15 +83,13 @@ def list_rail_ends(seen: ClusterObservations, rail: PlanRail) -> dict[str, RailE
     found: dict[str, RailEnd] = {}
     length = rail["network"].partition("/")[2]
     for name, address in rail["members"].items():
-        cards = seen.survey(name).get("interfaces", []) if name in seen.plan["nodes"] else []
-        if not cards or address == seen.address(name):
+        nics = seen.survey(name).get("interfaces", []) if name in seen.plan["nodes"] else []
+        if not nics or address == seen.address(name):
             continue
         link = find_planned_link(seen, name, address)
-        planned = [card for card in cards if link is not None and is_planned_card(link, card)]
+        planned = [nic for nic in nics if link is not None and is_planned_nic(link, nic)]
         holders = [
-            card
-            for card in cards
-            if any(one.partition("/")[0] == address for one in card["addresses"])
+            nic for nic in nics if any(one.partition("/")[0] == address for one in nic["addresses"])
         ]
         found[name] = RailEnd(
             rail["name"],
@@ -99,7 +97,7 @@ def list_rail_ends(seen: ClusterObservations, rail: PlanRail) -> dict[str, RailE
             f"{address}/{length}",
             link,
             planned[0] if planned else None,
-            next((card for card in holders if card in planned), holders[0] if holders else None),
+            next((nic for nic in holders if nic in planned), holders[0] if holders else None),
         )
     return found
 
@@ -109,18 +107,18 @@ def map_rail_macs(seen: ClusterObservations) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     shared: set[str] = set()
     for name in seen.plan["nodes"]:
-        for card in seen.survey(name).get("interfaces", []):
-            mac = card["mac"]
+        for nic in seen.survey(name).get("interfaces", []):
+            mac = nic["mac"]
             if mac in found and found[mac][0] != name:
                 shared.add(mac)
-            found.setdefault(mac, (name, card["name"]))
+            found.setdefault(mac, (name, nic["name"]))
     return {mac: one for mac, one in found.items() if mac and mac not in shared}
 
 
-def list_global_addresses(card: Nic) -> list[str]:
+def list_global_addresses(nic: Nic) -> list[str]:
     """List the addresses of an interface without link-local ones."""
     found = []
-    for text in card["addresses"]:
+    for text in nic["addresses"]:
         try:
             if not ipaddress.ip_interface(text).is_link_local:
                 found.append(text)
@@ -129,14 +127,14 @@ def list_global_addresses(card: Nic) -> list[str]:
     return found
 
 
-def is_up(card: Nic | None) -> bool:
+def is_up(nic: Nic | None) -> bool:
     """Return whether an interface is up and has a carrier. One that does not exist is another fault."""
-    return card is None or (card["running"] and card["carrier"])
+    return nic is None or (nic["running"] and nic["carrier"])
 
 
-def is_slow_queue(card: Nic, one: ShapedQueue) -> bool:
+def is_slow_queue(nic: Nic, one: ShapedQueue) -> bool:
     """Return whether a queue slows all packets of an interface down, loses or delays them."""
-    limit = BELOW_SPEED * card["speed"] if card["speed"] else USUAL_MBIT
+    limit = BELOW_SPEED * nic["speed"] if nic["speed"] else USUAL_MBIT
     slow = 0 < one["rate"] < limit
     return one["every"] and (slow or one["loss"] >= LOSS_LEAST or one["delay"] >= DELAY_LEAST)
 

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-601",
     __doc__,
-    looks=(
+    examples=(
         (
             "[2026-11-24 21:20:23,656 W 1636 1636] rpc_client.h:153: Failed to connect to GCS at "
             "address 10.78.7.11:6379 within 5 seconds."

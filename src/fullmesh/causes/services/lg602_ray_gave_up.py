@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-602",
     __doc__,
-    looks=(
+    examples=(
         (
             "[2026-11-24 21:20:58,679 W 1636 1636] gcs_client.cc:210: Failed to get cluster ID "
             "from GCS server: TimedOut: Timed out while waiting for GCS to become available."

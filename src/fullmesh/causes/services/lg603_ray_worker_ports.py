@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-603",
     __doc__,
-    looks=(
+    examples=(
         (
             "(raylet) [2022-08-23 15:13:15,557 E 223585 223585] core_worker.cc:137: Failed to "
             "register worker a20a041a81c6dc5a5709d7e342bd95bec33fd5b2b181fcce5a4d9221 to Raylet. "

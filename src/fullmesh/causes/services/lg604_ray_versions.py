@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-604",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Version mismatch: The cluster was started with:\n"
             "    Ray: 2.60.0\n"

@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-605",
     __doc__,
-    looks=(
+    examples=(
         (
             "Ray Client requires pip package `ray[client]`. If you installed the minimal Ray "
             "(e.g. `pip install ray`), please reinstall by executing `pip install ray[client]`."

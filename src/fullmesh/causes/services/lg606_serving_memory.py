@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-606",
     __doc__,
-    looks=(
+    examples=(
         (
             "ValueError: Free memory on device (10.0/79.1 GiB) on startup is less than desired "
             "GPU memory utilization (0.9, 71.2 GiB). Decrease GPU memory utilization or reduce "

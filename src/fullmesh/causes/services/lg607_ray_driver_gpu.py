@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-607",
     __doc__,
-    looks=(
+    examples=(
         (
             "ValueError: Ray does not allocate any GPUs on the driver node. Consider adjusting "
             "the Ray placement group or running the driver on a GPU node."

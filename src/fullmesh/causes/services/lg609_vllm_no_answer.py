@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-609",
     __doc__,
-    looks=("TimeoutError: RPC call to sample_tokens timed out.",),
+    examples=("TimeoutError: RPC call to sample_tokens timed out.",),
     patterns=(
         Pattern("RPC call to ", r"(?P<detail>RPC call to \w{1,40} timed out)"),
         Pattern("No response from engine core", r"(?P<detail>No response from engine core)"),

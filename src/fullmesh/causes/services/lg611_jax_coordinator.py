@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-611",
     __doc__,
-    looks=(
+    examples=(
         (
             "F1124 21:44:42.621657   32641 client.h:80] Terminating process because the JAX "
             "distributed service detected fatal errors. This most likely indicates that another "

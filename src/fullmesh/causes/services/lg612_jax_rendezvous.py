@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-612",
     __doc__,
-    looks=(
+    examples=(
         (
             "E external/xla/xla/service/rendezvous.cc:38] This thread has been waiting for "
             "`initialize clique for rank 6` for 10 seconds and may be stuck. Expected 8 threads "

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-613",
     __doc__,
-    looks=(
+    examples=(
         "RuntimeError: jax.distributed.initialize() must be called before any JAX calls that might "
         "initialise the XLA backend.",
     ),

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-614",
     __doc__,
-    looks=(
+    examples=(
         "/job:jax_worker/replica:0/task:1 unexpectedly tried to connect with a different incarnation. It has "
         "likely restarted.",
     ),

@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-680",
     __doc__,
-    looks=(
+    examples=(
         (
             "ConnectionError: Ray is trying to start at 10.78.2.11:6379, but is already running "
             "at 10.78.2.11:6379. Please specify a different port using the `--port` flag of `ray "

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-681",
     __doc__,
-    looks=(
+    examples=(
         (
             "[2026-11-25 04:30:02,814 W 1803 1803] (gcs_server) gcs_health_check_manager.cc:209: "
             "Health check failed for node "

@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-682",
     __doc__,
-    looks=(
+    examples=(
         (
             "The node with node id: 755a9e09bb516d7ebb7ddbe7d3e76950c85cf881229317ddaa95cdc4 and "
             "address: 10.77.2.12 and node name: 10.77.2.12 has been marked dead because the "

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-683",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Every node should have a unique IP address. Got 2 nodes with node ids "
             "['3f1e', '88ab'] and 3 unique IP addresses {'10.78.2.11', '10.78.2.12', "

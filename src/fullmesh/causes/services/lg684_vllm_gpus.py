@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-684",
     __doc__,
-    looks=(
+    examples=(
         (
             "INFO 04-01 02:46:20 ray_utils.py:214] Waiting for creating a placement group of "
             "specs for 30 seconds. specs=[{'node:10.163.194.101': 0.001, 'GPU': 1.0}, {'GPU': "

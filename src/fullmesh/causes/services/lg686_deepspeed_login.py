@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-686",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Using hostfile at /job/hostfile but host=10.78.2.12 was not reachable "
             "via ssh. If you are running with a single node please remove /job/hostfile or setup "

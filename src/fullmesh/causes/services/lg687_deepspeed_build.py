@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-687",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Unable to JIT load the deepspeed_shm_comm op due to ninja not being "
             "installed."

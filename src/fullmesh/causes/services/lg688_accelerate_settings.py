@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-688",
     __doc__,
-    looks=(
+    examples=(
         "ValueError: You need to use at least 2 processes to use `--multi_gpu`.",
         "ValueError: You need to manually pass in `--num_processes` using this config yaml.",
     ),

@@ -18,7 +18,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-689",
     __doc__,
-    looks=("AssertionError: please provide --dist-init-addr as host:port of head node",),
+    examples=("AssertionError: please provide --dist-init-addr as host:port of head node",),
     patterns=(Pattern("please provide --dist-init-addr as host:port of head node"),),
     weight=94,
 )

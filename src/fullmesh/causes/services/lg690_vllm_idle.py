@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-690",
     __doc__,
-    looks=(
+    examples=(
         (
             "INFO 02-22 23:21:42 [shm_broadcast.py:548] No available shared memory broadcast "
             "block found in 60 seconds."

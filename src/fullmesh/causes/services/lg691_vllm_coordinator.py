@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-691",
     __doc__,
-    looks=(
+    examples=(
         (
             "(APIServer pid=1201) RuntimeError: DP Coordinator process failed to report ZMQ "
             "addresses during startup."

@@ -23,7 +23,7 @@ from fullmesh.causes.nccl.patterns import BAD_NETWORK
 CAUSE = LogCause(
     "LG-692",
     __doc__,
-    looks=(
+    examples=(
         (
             "(EngineCore_DP0 pid=312) Overwriting environment variable NCCL_SOCKET_IFNAME from "
             "'enp1s0f0np0' to 'enp1s0f1np1'"

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-693",
     __doc__,
-    looks=(
+    examples=(
         (
             "(raylet, ip=10.19.4.7) [2023-03-21 21:53:44,254 I 76852 76852] "
             "global_state_accessor.cc:356: This node has an IP address of 10.19.4.7, while we "

@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-695",
     __doc__,
-    looks=("KeyError: 'PDSH_SSH_ARGS_APPEND'",),
+    examples=("KeyError: 'PDSH_SSH_ARGS_APPEND'",),
     patterns=(Pattern("PDSH_SSH_ARGS_APPEND", r"KeyError: 'PDSH_SSH_ARGS_APPEND'"),),
     weight=94,
 )

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-697",
     __doc__,
-    looks=(
+    examples=(
         (
             "  Value error, World size (16) is larger than the number of available GPUs (8) in this "
             "node. If this is intentional and you are using:"

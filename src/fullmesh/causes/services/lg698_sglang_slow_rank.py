@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-698",
     __doc__,
-    looks=(
+    examples=(
         (
             "ValueError: TP rank 1 could finish the model loading, but there are other ranks that "
             "didn't finish loading. It is likely due to unexpected failures (e.g., OOM) or a slow node."

@@ -17,7 +17,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-960",
     __doc__,
-    looks=(
+    examples=(
         (
             "WARNING: The object store is using /tmp/ray instead of /dev/shm because /dev/shm "
             "has only 65536000 bytes available. This will harm performance!"

@@ -17,7 +17,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-961",
     __doc__,
-    looks=(
+    examples=(
         (
             "[2023-06-06 02:44:00,164] [WARNING] [runner.py:191:fetch_hostfile] Unable to find "
             "hostfile, will proceed with training with local resources only."

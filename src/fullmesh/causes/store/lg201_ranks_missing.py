@@ -33,7 +33,7 @@ def derive_joined_ranks(fields: Fields, _options: ExplainOptions) -> Fields | No
 CAUSE = LogCause(
     "LG-201",
     __doc__,
-    looks=(
+    examples=(
         (
             "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. "
             "1/2 clients joined."

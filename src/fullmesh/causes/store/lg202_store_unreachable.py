@@ -36,7 +36,7 @@ def derive_fixed_store(fields: Fields, options: ExplainOptions) -> Fields | None
 CAUSE = LogCause(
     "LG-202",
     __doc__,
-    looks=(
+    examples=(
         (
             "[E socket.cpp:957] [c10d] The client socket has timed out after 600000ms while "
             "trying to connect to (node1, 29500)."

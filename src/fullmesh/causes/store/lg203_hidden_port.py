@@ -36,7 +36,7 @@ def derive_hidden_store(fields: Fields, options: ExplainOptions) -> Fields | Non
 CAUSE = LogCause(
     "LG-203",
     __doc__,
-    looks=(
+    examples=(
         (
             "[E socket.cpp:957] [c10d] The client socket has timed out after 600000ms while "
             "trying to connect to (node-h7, 40685)."

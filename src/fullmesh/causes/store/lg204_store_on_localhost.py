@@ -29,7 +29,7 @@ def derive_loopback_store(fields: Fields, _options: ExplainOptions) -> Fields | 
 CAUSE = LogCause(
     "LG-204",
     __doc__,
-    looks=(
+    examples=(
         (
             "[E socket.cpp:957] [c10d] The client socket has timed out after 600000ms while "
             "trying to connect to (localhost, 29500)."

@@ -51,7 +51,7 @@ def derive_c10d_errno(fields: Fields, _options: ExplainOptions) -> Fields | None
 CAUSE = LogCause(
     "LG-205",
     __doc__,
-    looks=(
+    examples=(
         (
             "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500 "
             "(errno: 113 - No route to host)."

@@ -65,7 +65,7 @@ CAUSE = LogCause(
     "LG-206",
     __doc__,
     find=find_unresolved_names,
-    looks=(
+    examples=(
         (
             "[W socket.cpp:601] [c10d] The IPv4 network addresses of (node1, 29500) cannot be "
             "retrieved (gai error: -3 - Temporary failure in name resolution)."

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-210",
     __doc__,
-    looks=(
+    examples=(
         (
             "torch.distributed.DistStoreError: wait timeout after 10000ms, keys: "
             "/default_pg/0//cpu//0/2"

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-211",
     __doc__,
-    looks=(
+    examples=(
         (
             "torch.distributed.DistStoreError: wait timeout after 600000ms, keys: "
             "/default_pg/0/store_based_barrier_key:1/last_worker"

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-212",
     __doc__,
-    looks=(
+    examples=(
         (
             "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and "
             "retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but "

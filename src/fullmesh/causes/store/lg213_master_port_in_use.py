@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-213",
     __doc__,
-    looks=(
+    examples=(
         (
             "torch.distributed.DistNetworkError: The server socket has failed to listen on any "
             "local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, "

@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-214",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: Ping failed, invalid value returned from server. Expected: 16938, "
             "Got: 759714643"

@@ -18,7 +18,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-215",
     __doc__,
-    looks=(
+    examples=(
         (
             "[W TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3, "
             "addr=[node2]:40000, remote=[node1]:29500): failed to recv, got 0 bytes"

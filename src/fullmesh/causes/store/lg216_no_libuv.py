@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-216",
     __doc__,
-    looks=("RuntimeError: use_libuv was requested but PyTorch was build without libuv support",),
+    examples=("RuntimeError: use_libuv was requested but PyTorch was build without libuv support",),
     patterns=(
         Pattern(
             "use_libuv was requested",

@@ -18,7 +18,7 @@ from fullmesh.causes.store.patterns import TARGET
 CAUSE = LogCause(
     "LG-905",
     __doc__,
-    looks=(
+    examples=(
         (
             "[W socket.cpp:601] [c10d] The IPv6 network addresses of (node1, 29500) cannot be "
             "retrieved (gai error: -9 - Address family for hostname not supported)."

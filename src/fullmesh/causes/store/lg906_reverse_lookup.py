@@ -17,7 +17,7 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-906",
     __doc__,
-    looks=(
+    examples=(
         "[W socket.cpp:764] [c10d] The hostname of the client socket cannot be retrieved. err=-3",
     ),
     patterns=(

@@ -24,7 +24,7 @@ def derive_low_somaxconn(fields: Fields, _options: ExplainOptions) -> Fields | N
 CAUSE = LogCause(
     "LG-907",
     __doc__,
-    looks=("[W socket.cpp:464] [c10d] The listen backlog is capped: somaxconn is 1",),
+    examples=("[W socket.cpp:464] [c10d] The listen backlog is capped: somaxconn is 1",),
     patterns=(Pattern("somaxconn", r"somaxconn (?:is|=) (?P<value>\d{1,9})"),),
     severity=Severity.HARMLESS,
     derive=derive_low_somaxconn,

@@ -16,7 +16,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 CAUSE = LogCause(
     "LG-912",
     __doc__,
-    looks=(
+    examples=(
         (
             "[W socket.cpp:401] [c10d] The server socket cannot be initialized on [::]:29501 "
             "(errno: 97 - Address family not supported by protocol)."

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-501",
     __doc__,
-    looks=(
+    examples=(
         "kernel: Out of memory: Killed process 14750 (python3) total-vm:81920000kB",
         (
             "slurmstepd: error: Detected 1 oom_kill event in StepId=42.0. Some of the step tasks "

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-502",
     __doc__,
-    looks=("kernel: nf_conntrack: nf_conntrack: table full, dropping packet",),
+    examples=("kernel: nf_conntrack: nf_conntrack: table full, dropping packet",),
     patterns=(Pattern("table full, dropping packet", r"conntrack: table full, dropping packet"),),
     explains=(Explains(("LG-104",)),),
     weight=90,

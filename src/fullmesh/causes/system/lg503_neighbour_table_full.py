@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-503",
     __doc__,
-    looks=("kernel: neighbour: arp_cache: neighbor table overflow!",),
+    examples=("kernel: neighbour: arp_cache: neighbor table overflow!",),
     patterns=(Pattern("neighbor table overflow"), Pattern("eighbour table overflow")),
     explains=(Explains(("LG-104",)),),
     weight=90,

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-504",
     __doc__,
-    looks=("OSError: [Errno 24] Too many open files: '/dev/null'",),
+    examples=("OSError: [Errno 24] Too many open files: '/dev/null'",),
     patterns=(
         Pattern("Too many open files"),
         Pattern("too many open files"),

@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-505",
     __doc__,
-    looks=("OSError: [Errno 28] No space left on device",),
+    examples=("OSError: [Errno 28] No space left on device",),
     patterns=(
         Pattern(
             "No space left on device",

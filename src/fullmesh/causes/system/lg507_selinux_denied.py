@@ -19,7 +19,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-507",
     __doc__,
-    looks=(
+    examples=(
         (
             "audit: type=1400 audit(1700000000.1:2): avc:  denied  { name_bind } for  pid=1 "
             'comm="python3" src=29500'

@@ -35,7 +35,7 @@ def derive_blocked_port(fields: Fields, options: ExplainOptions) -> Fields | Non
 CAUSE = LogCause(
     "LG-508",
     __doc__,
-    looks=(
+    examples=(
         (
             "kernel: filter_IN_public_REJECT: IN=eth1 OUT= MAC=00 SRC=10.77.0.12 DST=10.77.0.11 "
             "LEN=60 PROTO=TCP SPT=41000 DPT=50123 WINDOW=64240"

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-510",
     __doc__,
-    looks=(
+    examples=(
         "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
     ),
     patterns=(

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-511",
     __doc__,
-    looks=("kernel: IPv4: martian source 10.77.0.11 from 10.77.0.12, on dev eth1",),
+    examples=("kernel: IPv4: martian source 10.77.0.11 from 10.77.0.12, on dev eth1",),
     patterns=(
         Pattern(
             "martian source",

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-513",
     __doc__,
-    looks=("Failed to initialize NVML: Driver/library version mismatch",),
+    examples=("Failed to initialize NVML: Driver/library version mismatch",),
     patterns=(
         Pattern("river/library version mismatch"),
         Pattern("RM has detected an NVML/RM version mismatch"),

@@ -22,7 +22,9 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-514",
     __doc__,
-    looks=("RuntimeError: CUDA error: no kernel image is available for execution on the device",),
+    examples=(
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+    ),
     patterns=(
         Pattern("no kernel image is available for execution"),
         Pattern("hipErrorNoBinaryForGpu"),

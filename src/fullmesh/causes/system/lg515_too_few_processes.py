@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-515",
     __doc__,
-    looks=(
+    examples=(
         (
             "E0710 15:24:06.605366961 2474524 thd.cc:157] pthread_create failed: Resource "
             "temporarily unavailable"

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-516",
     __doc__,
-    looks=(
+    examples=(
         "CUDA_ERROR_CONTAINED: Invalid access of peer GPU memory over nvlink or a hardware error",
     ),
     patterns=(

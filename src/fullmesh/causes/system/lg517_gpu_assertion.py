@@ -31,7 +31,7 @@ def derive_assertion(fields: Fields, _options: ExplainOptions) -> Fields:
 CAUSE = LogCause(
     "LG-517",
     __doc__,
-    looks=(
+    examples=(
         "[rank0]: RuntimeError: CUDA error: device-side assert triggered",
         (
             "../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: "

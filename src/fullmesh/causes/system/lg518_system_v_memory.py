@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-518",
     __doc__,
-    looks=(
+    examples=(
         (
             "[1693920302.521306] [n1:1:0]         sys.c:915  UCX  ERROR   shmget(size=134221824 "
             "flags=0x7b0) for mm_recv_desc failed: No space left on device, please check shared "

@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-520",
     __doc__,
-    looks=(
+    examples=(
         "Cuda failure 217 'peer access is not supported between these two devices'",
         (
             "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:307 'peer access is not "

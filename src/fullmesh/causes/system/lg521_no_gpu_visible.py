@@ -24,7 +24,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-521",
     __doc__,
-    looks=(
+    examples=(
         "RuntimeError: No CUDA GPUs are available",
         "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
     ),

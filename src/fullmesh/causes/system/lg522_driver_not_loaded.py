@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-522",
     __doc__,
-    looks=(
+    examples=(
         "slurmd: fatal: can't stat gres.conf file /dev/nvidia0: No such file or directory",
         "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown",
     ),

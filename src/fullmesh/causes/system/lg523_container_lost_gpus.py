@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-523",
     __doc__,
-    looks=("Failed to initialize NVML: Unknown Error",),
+    examples=("Failed to initialize NVML: Unknown Error",),
     patterns=(Pattern("Failed to initialize NVML: Unknown Error"),),
     explains=(Explains(("LG-521",)),),
     weight=88,

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-524",
     __doc__,
-    looks=(
+    examples=(
         (
             'docker: Error response from daemon: could not select device driver "" with '
             "capabilities: [[gpu]]."

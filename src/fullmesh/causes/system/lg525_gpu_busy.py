@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-525",
     __doc__,
-    looks=("RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",),
+    examples=("RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",),
     patterns=(
         Pattern(
             "busy or unavailable", r"CUDA-capable device(?:s are|\(s\) is/are) busy or unavailable"

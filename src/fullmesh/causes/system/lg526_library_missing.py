@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-526",
     __doc__,
-    looks=(
+    examples=(
         ("ImportError: libcudart.so.12: cannot open shared object file: No such file or directory"),
         (
             "ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.34' not found "

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-527",
     __doc__,
-    looks=("OSError: [Errno 116] Stale file handle",),
+    examples=("OSError: [Errno 116] Stale file handle",),
     patterns=(
         Pattern("Stale file handle", r"(?P<detail>Stale (?:NFS )?file handle)"),
         Pattern("Input/output error", r"\[Errno 5\] (?P<detail>Input/output error)"),

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-528",
     __doc__,
-    looks=(
+    examples=(
         "socket.gaierror: [Errno -2] Name or service not known",
         (
             "n:1:2 [0] socket.cc:5 NCCL WARN Net : error encountered when getting address info : "

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-529",
     __doc__,
-    looks=("OSError: We couldn't connect to 'https://huggingface.co' to load the files",),
+    examples=("OSError: We couldn't connect to 'https://huggingface.co' to load the files",),
     patterns=(
         Pattern(
             "couldn't connect to 'http", r"(?P<detail>We couldn't connect to 'https?://[^']{1,80}')"

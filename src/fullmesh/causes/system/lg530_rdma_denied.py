@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-530",
     __doc__,
-    looks=(
+    examples=(
         "PermissionError: [Errno 13] Permission denied: '/dev/infiniband/uverbs0'",
         (
             "n:1:2 [0] misc/ibvwrap.cc:5 NCCL WARN Call to ibv_create_qp failed with error "

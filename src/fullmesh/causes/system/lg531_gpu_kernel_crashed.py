@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-531",
     __doc__,
-    looks=(
+    examples=(
         "RuntimeError: CUDA error: an illegal memory access was encountered",
         "n:1:2 [0] alloc.h:5 NCCL WARN Cuda failure 719 'unspecified launch failure'",
     ),

@@ -20,7 +20,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-532",
     __doc__,
-    looks=(
+    examples=(
         ("ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."),
     ),
     patterns=(

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-533",
     __doc__,
-    looks=(
+    examples=(
         (
             "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
             "environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start."

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 CAUSE = LogCause(
     "LG-534",
     __doc__,
-    looks=(
+    examples=(
         (
             "kernel: pcieport 0000:00:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), "
             "type=Transaction Layer, (Receiver ID)"

@@ -30,7 +30,7 @@ FAULTS = (
 CAUSE = LogCause(
     "LG-535",
     __doc__,
-    looks=(
+    examples=(
         (
             "torch._inductor.exc.InductorError: ImportError: /root/.triton/cache/XU5DT2AO/"
             "cuda_utils.cpython-310-x86_64-linux-gnu.so: cannot read file data: Stale file handle"

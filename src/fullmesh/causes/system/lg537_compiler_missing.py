@@ -24,7 +24,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-537",
     __doc__,
-    looks=(
+    examples=(
         "RuntimeError: Ninja is required to load C++ extensions",
         (
             "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root."

@@ -22,7 +22,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-538",
     __doc__,
-    looks=(
+    examples=(
         "exec /usr/bin/python3: exec format error",
         "bash: /opt/job/train: cannot execute binary file: Exec format error",
     ),

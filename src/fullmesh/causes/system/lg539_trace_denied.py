@@ -23,7 +23,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-539",
     __doc__,
-    looks=("RuntimeError: pidfd_getfd: Operation not permitted",),
+    examples=("RuntimeError: pidfd_getfd: Operation not permitted",),
     patterns=(
         Pattern(
             "pidfd_",

@@ -21,7 +21,7 @@ from fullmesh.causes.logs import LogCause, Pattern
 CAUSE = LogCause(
     "LG-540",
     __doc__,
-    looks=(
+    examples=(
         "RuntimeError: CUDA error: MPS client failed to connect to the MPS control daemon or the MPS server",
     ),
     patterns=(
