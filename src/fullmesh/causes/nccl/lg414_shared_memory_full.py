@@ -1,6 +1,7 @@
-"""NCCL: /dev/shm is full
+"""/dev/shm is full or too small
 
-NCCL could not create its shared memory in /dev/shm{detail}. Containers get 64 MB by default.
+NCCL or vLLM could not create its shared memory in /dev/shm{detail}. Containers get 64 MB by
+default.
 
 **Place:** the node of this log, inside the job's container
 
@@ -39,6 +40,11 @@ CAUSE = LogCause(
             "posix_fallocate failed",
             r"posix_fallocate failed : No space left on device(?P<detail>)",
         ),
+        Pattern(
+            "Insufficient space in /dev/shm",
+            r"Insufficient space in /dev/shm for [\w -]{1,40}:"
+            r"(?P<detail> [\d.]+ [KMG]iB required, [\d.]+ [KMG]iB free)",
+        ),
     ),
     weight=92,
     recorded=(
@@ -51,6 +57,10 @@ CAUSE = LogCause(
                 "segment /dev/shm/nccl-WU88OE (size 9637888), error: No space left on device "
                 "(28)"
             ),
+        ),
+        RecordedLog(
+            "shm of vLLM",
+            "RuntimeError: Insufficient space in /dev/shm for shared-memory allocation: 160 MiB required, 62 MiB free.",
         ),
     ),
 )
