@@ -336,9 +336,9 @@ def break_job(run: StepRun, job: GpuJob, breaks: str) -> None:
         time.sleep(0.5)  # NCCL's watchdog may end the other rank within seconds
     elif breaks == "cut":
         job.pair.cut()
-        time.sleep(jobs.STANDS)
+        time.sleep(jobs.HUNG_SECONDS)
     else:
-        time.sleep(jobs.STANDS - 1)
+        time.sleep(jobs.HUNG_SECONDS - 1)
 
 
 def step_hang(run: StepRun, name: str) -> None:

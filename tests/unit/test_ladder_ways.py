@@ -128,7 +128,7 @@ def answer(**change: Any) -> ways.RouteReply:
 )
 def test_unusual_answers(direction: Any, said_: ways.RouteReply, odd: bool) -> None:
     kernel = KernelRoutes("10.78.1.11", "lo", "10.78.1.11/24")
-    kernel.card = "eth1"
+    kernel.interface = "eth1"
     try:
         assert kernel.odd(direction, "10.78.1.12", said_) is odd
     finally:
@@ -137,7 +137,7 @@ def test_unusual_answers(direction: Any, said_: ways.RouteReply, odd: bool) -> N
 
 def test_a_next_hop_to_another_network_is_ordinary() -> None:
     kernel = KernelRoutes("10.78.1.11", "lo", "10.78.1.11/24")
-    kernel.card = "eth1"
+    kernel.interface = "eth1"
     try:
         assert not kernel.odd("out", "10.78.2.12", answer(via="10.78.1.1"))
     finally:

@@ -1,4 +1,4 @@
-"""/dev/shm is full or too small
+"""The shared memory in /dev/shm is full or too small
 
 NCCL or vLLM could not create its shared memory in /dev/shm{detail}. Containers get 64 MB by
 default.
