@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 from ansible.module_utils.fullmesh.network import owner as network_owner
@@ -188,3 +189,46 @@ def test_an_undo_recreates_these_devices() -> None:
     ]
     assert "lacp_rate" not in kernel_state.build_device_arguments(now["links"]["bond0"])
     assert kernel_state.find_changed_devices(then, {"links": {}}) == []
+
+
+@pytest.mark.parametrize("name", ["networkd", "netplan"])
+def test_networkd_has_configured_before_the_next_change(name: str) -> None:
+    """networkd 252 fails if addresses change while it configures an interface."""
+    before = snapshot(name, [TAGGED, LACP])
+    backend = network_owner.get_backend(name)
+    lines = flat(backend.build_reactivation_commands(["eth1", "eth2"], before))
+    settle = flat(kernel_state.build_settle_commands(["eth1", "eth2"]))
+    reload = lines.index("networkctl reload")
+    assert lines[reload + 1 : reload + 2] == settle
+    reconfigure = lines.index("networkctl reconfigure eth1 eth2")
+    assert lines[reconfigure + 1 : reconfigure + 2] == settle
+    assert not [line for line in lines[:reconfigure] if line.startswith("ip addr add")]
+    lines = flat(backend.build_activation_commands([LACP], before))
+    at = lines.index("networkctl reload")
+    assert [line.split()[0] for line in lines[at:]] == ["networkctl", "/bin/sh", "networkctl"]
+
+
+def wait_with_state(tmp_path: Path, state: str) -> tuple[int, list[str]]:
+    """Run the script that waits for networkd, on files with this state. Return its pauses, and its exit status."""
+    (tmp_path / "eth1").mkdir()
+    (tmp_path / "eth1/ifindex").write_text("4\n")
+    (tmp_path / "4").write_text(f"# systemd\nADMIN_STATE={state}\nOPER_STATE=routable\n")
+    script = kernel_state.SETTLED.replace("/sys/class/net", str(tmp_path))
+    script = script.replace("/run/systemd/netif/links", str(tmp_path))
+    script = f"sleep() {{ echo $1; }}\n{script}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "eth1", "absent"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    return done.returncode, done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("state", "pauses"), [("configured", 1), ("unmanaged", 1), ("configuring", 26), ("pending", 26)]
+)
+def test_the_wait_for_networkd_ends(tmp_path: Path, state: str, pauses: int) -> None:
+    code, said = wait_with_state(tmp_path, state)
+    assert (code, len(said)) == (0, pauses)

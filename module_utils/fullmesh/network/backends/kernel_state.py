@@ -242,6 +242,28 @@ def build_route_command(one: KernelRoute) -> list[str]:
     return step + (["metric", str(one["metric"])] if one["metric"] else [])
 
 
+SETTLED = """sleep 0.3
+tries=0
+for name in "$0" "$@"; do
+  number=$(cat "/sys/class/net/$name/ifindex" 2> /dev/null) || continue
+  state="/run/systemd/netif/links/$number"
+  while [ "$tries" -lt 25 ] && grep -qsE '^ADMIN_STATE=(pending|initialized|configuring)$' "$state"; do
+    tries=$((tries + 1))
+    sleep 0.2
+  done
+done"""
+
+
+def build_settle_commands(names: list[str]) -> Commands:
+    """Wait until networkd has configured interfaces, 5 s at most.
+
+    networkctl returns before that. If another program then reconfigures the interfaces or adds their addresses,
+    networkd 252 can set an address 65,535 times, or that of another interface, and fail ("Numerical result out of
+    range") or crash. An interface without a carrier or a lease is not configured in this time.
+    """
+    return [["/bin/sh", "-c", SETTLED, *names]] if names else []
+
+
 def build_reconfigure_commands(
     links: list[LinkSettings], before: OwnerState, steps: Commands, names: list[str] | None
 ) -> Commands:
@@ -257,14 +279,17 @@ def build_reconfigure_commands(
         )
         if names is None or name in names
     ]
-    return [["networkctl", "reconfigure", *there]] if there else []
+    if not there:
+        return []
+    return [*build_settle_commands(there), ["networkctl", "reconfigure", *there]]
 
 
 def build_reload_commands(names: list[str], before: OwnerState) -> Commands:
     """Let networkd read the present files and configure the interfaces that existed before."""
     there = list_kept_interfaces(names, before)
-    steps = [["networkctl", "reload"], *build_flush_commands(names, before)]
-    return [*steps, ["networkctl", "reconfigure", *there]] if there else steps
+    settle = build_settle_commands(there)
+    steps = [["networkctl", "reload"], *settle, *build_flush_commands(names, before)]
+    return [*steps, ["networkctl", "reconfigure", *there], *settle] if there else steps
 
 
 LEASED = """for name in "$0" "$@"; do
