@@ -9,6 +9,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -37,6 +38,7 @@ for nic in eth2 eth3; do
 done
 ip -4 rule show; ip -4 route show table all | grep -E 'eth2|eth3' | sed -E 's/ metric [0-9]+//' | sort -u
 """
+PENDING = "ls /var/lib/fullmesh/rollback/*/armed 2>/dev/null; true"
 
 
 def on(node: str, script: str) -> str:
@@ -126,6 +128,43 @@ def test_a_change_that_is_not_confirmed_is_reverted(before: dict[str, str]) -> N
         time.sleep(2)
     assert {node: on(node, STATE) for node in NODES} == stood
     plan_rails(9000, 11, 12)
+    reach_over_rails(11, 12)
+
+
+def test_changes_killed_at_ten_moments_leave_all_nodes_reachable(before: dict[str, str]) -> None:
+    """Each node has the rails from before the change or from after it, and ssh works."""
+    del before
+    plans = ((4200, 111, 112), (9000, 11, 12))
+    states = []
+    for plan in plans:
+        plan_rails(*plan)
+        assert site(*PARTS, inventory=str(INVENTORY)).code == 0
+        states.append({node: on(node, STATE) for node in NODES})
+    command = ["ansible-playbook", "site.yml", "-i", str(INVENTORY), *PARTS]
+    for moment in range(10):
+        goal = 0 if on(NODES[0], STATE) == states[1][NODES[0]] else 1
+        plan_rails(*plans[goal])
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            seen = 0
+            for line in running.stdout:
+                seen += line.startswith("TASK [static_ip : ")
+                if seen > 2 * moment:
+                    running.send_signal(signal.SIGKILL)
+                    break
+        sys.stdout.write(f"killed before: {line}")
+        end = time.monotonic() + 120
+        while (now := {node: on(node, STATE) for node in NODES}) and time.monotonic() < end:
+            known = all(now[node] in (states[0][node], states[1][node]) for node in NODES)
+            if known and not any(on(node, PENDING) for node in NODES):
+                break
+            time.sleep(2)
+        for node in NODES:
+            assert now[node] in (states[0][node], states[1][node]), (moment, now[node])
+        reached = run("ansible", "-i", str(INVENTORY), "torch_nodes", "-m", "ping")
+        assert reached.code == 0, (moment, reached.output)
+    plan_rails(*plans[1])
+    assert site(*PARTS, inventory=str(INVENTORY)).code == 0
     reach_over_rails(11, 12)
 
 
