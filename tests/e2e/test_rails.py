@@ -32,6 +32,7 @@ PARTS = ("--tags", "static_ip,kernel_tuning", "-e", "static_ip_rollback_seconds=
 # The state of both NICs: addresses and MTU, every route and rule, and the settings of ARP. Without metrics, because
 # NetworkManager takes the next free one with each activation.
 STATE = """
+ip -o -4 addr show dev eth1 | awk '{print $2, $4}'
 for nic in eth2 eth3; do
   ip -o -4 addr show dev $nic | awk '{print $2, $4}'; cat /sys/class/net/$nic/mtu
   (cd /proc/sys/net/ipv4/conf/$nic && cat arp_ignore arp_announce rp_filter)
