@@ -28,15 +28,28 @@ def refuse_ranks(seen: ClusterObservations) -> None:
 
 
 VERIFICATION = {"unit that refuses jobs": refuse_unit, "unit that refuses ranks": refuse_ranks}
-DROP_IN = "/etc/systemd/system/fullmesh-job@.service.d"
+UNIT, ACCOUNT = "/etc/systemd/system/fullmesh-job@.service", "trainer"
+BEFORE = "/run/fullmesh-job.before"
+DROP_IN = f"{UNIT}.d"
+
+
+def refuse(line: str) -> str:
+    """Return the commands that give jobs an account, as launchers_job_user does, and a drop-in that refuses them."""
+    return (
+        f"useradd -m {ACCOUNT}; cp -p {UNIT} {BEFORE}\n"
+        f"sed -i 's/^User=.*/User={ACCOUNT}/' {UNIT}\n"
+        f"mkdir -p {DROP_IN}\nprintf '[Service]\\n{line}\\n' > {DROP_IN}/fault.conf\nsystemctl daemon-reload"
+    )
+
+
 FAULTS = tuple(
     Fault(
         "job-unit-refuses",
         TUNED,
         at(
             VICTIM,
-            f"mkdir -p {DROP_IN}\nprintf '[Service]\\n{line}\\n' > {DROP_IN}/fault.conf\nsystemctl daemon-reload",
-            f"rm -r {DROP_IN}; systemctl daemon-reload",
+            refuse(line),
+            f"rm -r {DROP_IN}; cp -p {BEFORE} {UNIT}; rm {BEFORE}; systemctl daemon-reload; userdel -r {ACCOUNT}",
         ),
         variant=variant,
     )
