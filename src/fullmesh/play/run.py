@@ -29,6 +29,7 @@ PATIENCE: tuple[tuple[signal.Signals | None, float], ...] = (
     (signal.SIGTERM, 5.0),
     (signal.SIGKILL, 5.0),
 )
+WORKER_PATIENCE = ((signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))
 TAIL_LINES = 30
 
 
@@ -95,6 +96,41 @@ def end_process(process: subprocess.Popen[bytes], *, interrupted: bool) -> None:
             return
 
 
+def list_workers(events: Path) -> list[int]:
+    """Return Ansible's processes that write events to a file. A system without /proc shows none."""
+    entry = b"\0%s=%s\0" % (VARIABLE.encode(), os.fsencode(events))
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or belongs to another user
+            if (
+                entry in b"\0" + (path / "environ").read_bytes()
+                and b"ansible-playbook" in (path / "cmdline").read_bytes()
+            ):
+                found.append(int(path.name))
+    return found
+
+
+def end_workers(events: Path) -> None:
+    """End Ansible's workers, which have their own sessions and outlive a main process that SIGHUP or the kernel killed.
+
+    A worker passes SIGTERM on to its ssh. SIGKILL goes to its whole process group.
+    """
+    for number, seconds in WORKER_PATIENCE:
+        for pid in list_workers(events):
+            with contextlib.suppress(ProcessLookupError):
+                if number == signal.SIGKILL and os.getpgid(pid) == pid:
+                    os.killpg(pid, number)
+                else:
+                    os.kill(pid, number)
+        end = time.monotonic() + seconds
+        while list_workers(events):
+            if time.monotonic() > end:
+                break
+            time.sleep(STEP_SECONDS)
+        else:
+            return
+
+
 @contextlib.contextmanager
 def end_on_signals() -> Iterator[None]:
     """End the play on SIGTERM and on a closed terminal (SIGHUP), instead of leaving it behind."""
@@ -153,6 +189,7 @@ def run_with_view(
         finally:
             if process.poll() is None:
                 end_process(process, interrupted=interrupted)
+            end_workers(events)
             for line in follow.lines():
                 forward_event(shown, line)
             shown.progress.abandon(time.time())
