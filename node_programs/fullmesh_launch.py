@@ -284,7 +284,13 @@ def exec_rank(words: Sequence[str]) -> None:
     """Replace this process by the job's."""
     env = build_rank_env(os.environ, read_nodes_file())
     if not env.get("TORCHINDUCTOR_CACHE_DIR"):
-        env["TORCHINDUCTOR_CACHE_DIR"] = prepare_compiler_cache()
+        try:
+            env["TORCHINDUCTOR_CACHE_DIR"] = prepare_compiler_cache()
+        except OSError as exc:
+            raise LaunchError(
+                f"[LA-125] no temporary folder can be made: {exc.strerror}. Check: df -h $TMPDIR /tmp. "
+                "Fix: make room there, make it writable, or set TMPDIR."
+            ) from exc
     if env.get("FULLMESH_HANG") != "0":
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [HOOK, env.get("PYTHONPATH", "")]))
     argv = build_script_command(words)

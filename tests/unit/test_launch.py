@@ -207,6 +207,16 @@ def test_the_compilers_cache_is_the_ranks_own(
 
 
 @pytest.mark.usefixtures("node")
+def test_a_rank_without_a_temporary_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CACHE, raising=False)
+    monkeypatch.setattr(launch.tempfile, "tempdir", None)
+    monkeypatch.setattr(launch.tempfile, "_candidate_tempdir_list", lambda: ["/dev/null"])
+    monkeypatch.setattr(launch, "build_rank_env", lambda env, _who: dict(env))
+    with pytest.raises(launch.LaunchError, match=r"^\[LA-125\] .*: No usable temporary directory"):
+        launch.exec_rank(["job"])
+
+
+@pytest.mark.usefixtures("node")
 def test_a_rank_gets_a_cache_unless_its_caller_named_one(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr(launch.os, "execvpe", lambda _p, _a, env: seen.append(env[CACHE]))

@@ -37,7 +37,8 @@ CODES: dict[str, str] = {
     "LA-121": "nodes have different numbers of ranks, which accelerate cannot start",
     "LA-122": "a container was requested with its own network",
     "LA-123": "containers cannot use the GPUs",
-    "LA-124": "The node is not fit for jobs, or could not be checked",
+    "LA-124": "the node is not fit for jobs, or could not be checked",
+    "LA-125": "no folder for temporary files can be written to",
     "LA-180": "an option of Ray, vLLM or SGLang, such as a second head, is decided by the cluster plan",
 }
 
