@@ -50,7 +50,7 @@ class Answer:
         """Return the findings that are causes, without their consequences."""
         return [one for one in self.findings if one["severity"] == "cause"]
 
-    def told(self) -> str:
+    def describe_findings(self) -> str:
         """Return everything that helps to understand an unexpected result."""
         return json.dumps(self.findings, indent=1) + self.output[-3000:]
 
@@ -62,10 +62,10 @@ class Bench:
     nodes: list[Node]
     inventory: Path
 
-    def ask(self, *words: str, seconds: float = ASK_SECONDS) -> Answer:
+    def query_job(self, *options: str, seconds: float = ASK_SECONDS) -> Answer:
         """Run ``./fullmesh hang``."""
         begun = time.monotonic()
-        done = fullmesh("hang", "-i", str(self.inventory), "--json", *words, seconds=seconds)
+        done = fullmesh("hang", "-i", str(self.inventory), "--json", *options, seconds=seconds)
         took = time.monotonic() - begun
         try:
             findings = json.loads(done.stdout)["findings"]
@@ -83,7 +83,7 @@ class Bench:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_record(path, text)
 
-    def on_all(self, script: str) -> None:
+    def run_on_all(self, script: str) -> None:
         """Run a shell script on all nodes."""
         for node in self.nodes:
             node.on(script)
@@ -96,16 +96,16 @@ class Job:
     Attributes:
         script: of all ranks.
         files: other files next to it.
-        each: ranks of a node.
-        words: further options of the launcher.
+        ranks_per_node: the number. There are two nodes.
+        options: further options of the launcher.
         starts: False if only its files are written.
     """
 
     bench: Bench
     script: str
     files: dict[str, str] = field(default_factory=dict)
-    each: int = 1
-    words: str = "--static --watch 0"
+    ranks_per_node: int = 1
+    options: str = "--static --watch 0"
     starts: bool = True
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
     logs: list[IO[bytes]] = field(default_factory=list)
@@ -113,11 +113,11 @@ class Job:
     @property
     def world(self) -> int:
         """Return the number of ranks."""
-        return self.each * len(self.bench.nodes)
+        return self.ranks_per_node * len(self.bench.nodes)
 
-    def node(self, rank: int) -> Node:
+    def find_node(self, rank: int) -> Node:
         """Return the node of a rank."""
-        return self.bench.nodes[rank // self.each]
+        return self.bench.nodes[rank // self.ranks_per_node]
 
     def __enter__(self) -> Job:
         """Start the job."""
@@ -132,7 +132,7 @@ class Job:
                 node.on(f"cat > {HOME}/{name} <<'END-OF-FILE'\n{text}\nEND-OF-FILE")
         for node in self.bench.nodes if self.starts else []:
             self.logs.append((WORK / f"{node.name}.log").open("wb"))
-            call = f"cd {HOME}; exec {TORCHRUN} {self.words} --nproc-per-node={self.each} train.py"
+            call = f"cd {HOME}; exec {TORCHRUN} {self.options} --nproc-per-node={self.ranks_per_node} train.py"
             self.running.append(
                 subprocess.Popen(
                     [*node.enter, "runuser", "-u", ACCOUNT, "--", "sh", "-c", call],
@@ -144,30 +144,32 @@ class Job:
             )
         return self
 
-    def pid(self, rank: int) -> str:
+    def read_pid(self, rank: int) -> str:
         """Return the process id of a rank on its node, "" before it is ready."""
-        return self.node(rank).on(f"cat {STATE}/ready{rank} 2>/dev/null", check=False)
+        return self.find_node(rank).on(f"cat {STATE}/ready{rank} 2>/dev/null", check=False)
 
-    def wait(self) -> None:
+    def wait_until_ready(self) -> None:
         """Wait until every rank has reached its line."""
         deadline = time.monotonic() + READY_SECONDS + READY_A_RANK * self.world
         for rank in range(self.world):
-            while not self.pid(rank):
-                assert time.monotonic() < deadline, f"rank {rank} is not ready: {self.said()}"
+            while not self.read_pid(rank):
+                assert time.monotonic() < deadline, (
+                    f"rank {rank} is not ready: {self.read_output()}"
+                )
                 time.sleep(POLL)
 
-    def go(self) -> None:
+    def continue_ranks(self) -> None:
         """Let the waiting ranks continue."""
-        self.bench.on_all(f"touch {STATE}/go")
+        self.bench.run_on_all(f"touch {STATE}/go")
 
-    def line(self, text: str, name: str = "train.py") -> str:
+    def locate_line(self, text: str, name: str = "train.py") -> str:
         """Return ``/srv/jobs/train.py:88``: the only line with a text, or the first after a mark ``N|``."""
         body = PREAMBLE + self.script if name == "train.py" else self.files[name]
         count, _, wanted = text.rpartition("|")
         numbers = [at for at, line in enumerate(body.splitlines(), 1) if wanted in line]
         return f"{HOME}/{name}:{numbers[int(count or 0)]}"
 
-    def said(self) -> str:
+    def read_output(self) -> str:
         """Return the end of the job's output."""
         return "".join((WORK / f"{n.name}.log").read_text()[-2000:] for n in self.bench.nodes)
 

@@ -1,6 +1,6 @@
-"""Two nodes, or four, as ``site.yml`` leaves them, with torch.
+"""Two or four nodes with torch that ``site.yml`` has configured.
 
-FULLMESH_HANG_LAB names a lab that is up and configured already; it is used and kept.
+FULLMESH_HANG_LAB names a lab that already runs and is configured. It is used and stays up.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ KEPT = "FULLMESH_HANG_LAB" in os.environ
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the harness."""
+    """Add the options of the harness."""
     group = parser.getgroup("hang")
     group.addoption(
-        "--hang-record", action="store_true", help="renew tests/unit/recorded/hang_lab as well"
+        "--hang-record", action="store_true", help="also record tests/unit/recorded/hang_lab again"
     )
 
 
 def pytest_sessionfinish() -> None:
-    """Put the rows together."""
-    table.finish()
+    """Write the table of all rows."""
+    table.write_table()
 
 
 @pytest.fixture
-def recorded(request: pytest.FixtureRequest) -> Path | None:
-    """The folder for what ranks answer, where it is to be renewed."""
+def recording_folder(request: pytest.FixtureRequest) -> Path | None:
+    """Return the folder for new recordings, None unless the run records."""
     return RECORDED if request.config.getoption("--hang-record") else None
 
 
 @contextmanager
-def configured(lab: str, nodes: int, *, kept: bool = False) -> Iterator[Bench]:
-    """A lab's nodes, and an account for jobs."""
+def configure_lab(lab: str, nodes: int, *, kept: bool = False) -> Iterator[Bench]:
+    """Configure a lab's nodes, with an account for jobs."""
     inventory = lifecycle.inventory_path(paths.find(), lab).parent
     if not kept:
         fullmesh("lab", "down", "--name", lab)
@@ -54,22 +54,22 @@ def configured(lab: str, nodes: int, *, kept: bool = False) -> Iterator[Bench]:
         runs = f"verify_cluster_runs_dir={ROOT}/.fullmesh/runs-{lab}"
         done = fullmesh("apply", "-i", str(inventory), "--", "--skip-tags", "verify", "-e", runs)
         assert done.returncode == 0, done.stdout[-6000:]
-    made = Bench(list(nodes_of(lab).values()), inventory)
-    made.on_all(f"id {ACCOUNT} >/dev/null 2>&1 || useradd -m {ACCOUNT}")
-    yield made
+    configured = Bench(list(nodes_of(lab).values()), inventory)
+    configured.run_on_all(f"id {ACCOUNT} >/dev/null 2>&1 || useradd -m {ACCOUNT}")
+    yield configured
     if not kept:
         fullmesh("lab", "down", "--name", lab)
 
 
 @pytest.fixture(scope="session")
 def bench() -> Iterator[Bench]:
-    """Two nodes."""
-    with configured(LAB, 2, kept=KEPT) as made:
-        yield made
+    """Configure two nodes."""
+    with configure_lab(LAB, 2, kept=KEPT) as configured:
+        yield configured
 
 
 @pytest.fixture(scope="module")
-def four() -> Iterator[Bench]:
-    """Four nodes."""
-    with configured("hang-four", 4) as made:
-        yield made
+def four_nodes() -> Iterator[Bench]:
+    """Configure four nodes."""
+    with configure_lab("hang-four", 4) as configured:
+        yield configured

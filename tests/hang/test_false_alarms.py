@@ -1,4 +1,4 @@
-"""Thousands of healthy steps of an example on a machine that is busy with other things: nobody is accused."""
+"""Check that thousands of healthy steps of an example on a busy machine give no finding."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fullmesh.settings import ROOT
 from .bench import STATE, Bench, Job
 
 LOAD = 20.0
-LOADED_WITHIN = 300.0  # seconds in which the average over a minute gets there
-ENDS = 1500.0  # seconds in which there were enough answers and steps, at that load
-ASKED = 300.0  # seconds in which an answer comes, at that load
+LOAD_SECONDS = 300.0  # seconds until the load average of the last minute reaches LOAD
+JOB_SECONDS = 1500.0  # seconds for all samples and steps at that load
+ANSWER_SECONDS = 300.0  # seconds for one answer at that load
 STEPS_OF_ONE = 32  # an epoch of examples/ddp.py on two ranks
 STEPS = 1000
-LOOKS = 5
-# Until it is ended: how many answers come while a job of so many steps runs is the machine's affair.
+SAMPLES = 5
+# The job runs until the test ends it, because the number of answers per step depends on the machine.
 SCRIPT = (
     "import runpy, sys\n"
     "from torch.utils.data import DistributedSampler\n"
@@ -36,12 +36,12 @@ SCRIPT = (
 
 
 @pytest.fixture
-def busy() -> Iterator[None]:
-    """As many processes that never rest as make the load."""
+def busy_machine() -> Iterator[None]:
+    """Start enough busy processes for the load."""
     count = int(LOAD) + 4
     running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
-        deadline = time.monotonic() + LOADED_WITHIN
+        deadline = time.monotonic() + LOAD_SECONDS
         while os.getloadavg()[0] < LOAD:
             assert time.monotonic() < deadline, os.getloadavg()
             time.sleep(1)
@@ -53,21 +53,23 @@ def busy() -> Iterator[None]:
             one.wait()
 
 
-def steps(job: Job) -> int:
-    """How many steps rank 0 has behind it."""
-    return int(job.node(0).on(f"cat {STATE}/epoch0 2>/dev/null", check=False) or 0) * STEPS_OF_ONE
+def count_steps(job: Job) -> int:
+    """Return the number of steps that rank 0 has completed."""
+    return (
+        int(job.find_node(0).on(f"cat {STATE}/epoch0 2>/dev/null", check=False) or 0) * STEPS_OF_ONE
+    )
 
 
 @pytest.mark.rest
-def test_healthy_steps_give_no_finding(bench: Bench, busy: None) -> None:
+def test_healthy_steps_give_no_finding(bench: Bench, busy_machine: None) -> None:
     files = {"ddp.py": (ROOT / "examples/ddp.py").read_text()}
-    looks, deadline = 0, time.monotonic() + ENDS
-    with Job(bench, SCRIPT, files, words="--static --watch 120") as job:
-        while looks < LOOKS or steps(job) < STEPS:
-            assert time.monotonic() < deadline, (looks, steps(job), job.said())
-            answer = bench.ask(seconds=ASKED)
-            assert answer.causes == [], answer.told()
-            # before its first process group there is no rank to ask
-            looks += answer.code == 0
-        assert [one.poll() for one in job.running] == [None, None], job.said()
-        assert "WA-109" not in job.said()
+    samples, deadline = 0, time.monotonic() + JOB_SECONDS
+    with Job(bench, SCRIPT, files, options="--static --watch 120") as job:
+        while samples < SAMPLES or count_steps(job) < STEPS:
+            assert time.monotonic() < deadline, (samples, count_steps(job), job.read_output())
+            answer = bench.query_job(seconds=ANSWER_SECONDS)
+            assert answer.causes == [], answer.describe_findings()
+            # before its first process group, a job has no ranks to query
+            samples += answer.code == 0
+        assert [one.poll() for one in job.running] == [None, None], job.read_output()
+        assert "WA-109" not in job.read_output()

@@ -1,4 +1,4 @@
-"""The same over four nodes, a rank on each: four kernels and four interpreters are asked, and one of them is named."""
+"""Run jobs on four nodes with one rank each: the finding names the right rank."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from causes.cases import JOB_FAULTS
 from causes.job_faults import JobFault
 
 from .bench import Bench
-from .test_hang import broken, right
+from .test_hang import find_difference, run_hung_job
 
-# one sleeps; a chain of groups; two causes; one that calls something else; a group without its caller
+# a sleeping rank, a chain of groups, two causes, a different collective, a group without its caller
 CHOSEN = tuple(one for one in JOB_FAULTS if one.world == 4)
 
 
 @pytest.mark.rest
 @pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in CHOSEN])
-def test_the_cause_is_named_over_four_nodes(four: Bench, fault: JobFault) -> None:
-    with broken(four, fault) as job:
-        answer = four.ask(*fault.words)
-        wrong = right(job, fault, answer)
-    assert not wrong, f"{wrong}\n{answer.told()}\n{job.said()}"
+def test_hung_job_on_four_nodes_has_the_right_cause(four_nodes: Bench, fault: JobFault) -> None:
+    with run_hung_job(four_nodes, fault) as job:
+        answer = four_nodes.query_job(*fault.words)
+        difference = find_difference(job, fault, answer)
+    assert not difference, f"{difference}\n{answer.describe_findings()}\n{job.read_output()}"

@@ -1,4 +1,4 @@
-"""Jobs that stand on lab nodes are asked: the one cause with its rank and its line, silence where nothing stands."""
+"""Query hung jobs on lab nodes: one cause with its rank and line. A healthy job has no finding."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from lab_nodes import shell
 from . import table
 from .bench import Answer, Bench, Job
 
-WITHIN = 60.0  # on a machine that does other things as well; the page has the figures
+WITHIN = 60.0  # seconds, on a busy machine
 
 
 @contextmanager
-def broken(bench: Bench, fault: JobFault) -> Iterator[Job]:
-    """The job of a fault, at the moment when it stands."""
-    each = fault.world // len(bench.nodes)
-    node = bench.nodes[fault.at // each]
+def run_hung_job(bench: Bench, fault: JobFault) -> Iterator[Job]:
+    """Start the job of a fault and wait until it hangs."""
+    ranks_per_node = fault.world // len(bench.nodes)
+    node = bench.nodes[fault.at // ranks_per_node]
     if fault.prepares:
         node.on(fault.prepares)
-    with Job(bench, fault.script, dict(fault.files), each) as job:
+    with Job(bench, fault.script, dict(fault.files), ranks_per_node) as job:
         try:
-            job.wait()
+            job.wait_until_ready()
             if fault.breaks:
-                node.on(f"PID={job.pid(fault.at)}; {fault.breaks}")
+                node.on(f"PID={job.read_pid(fault.at)}; {fault.breaks}")
             if fault.pulls:
                 shell(["env"], f"ip link set {node.cable} down", check=True, where="this machine")
-            job.go()
+            job.continue_ranks()
             time.sleep(fault.settle)
             yield job
         finally:
@@ -42,55 +42,59 @@ def broken(bench: Bench, fault: JobFault) -> Iterator[Job]:
                 node.on(f"pkill -KILL -u trainer || true; sleep 0.3; {fault.undo}")
 
 
-def right(job: Job, fault: JobFault, answer: Answer) -> str:
-    """What is wrong with an answer, "" where it is as it should be."""
+def find_difference(job: Job, fault: JobFault, answer: Answer) -> str:
+    """Return the difference from the expected answer, "" if there is none."""
     if not answer.findings:
-        return "nothing was said"
+        return "no finding"
     first = answer.findings[0]
-    place = job.line(fault.line, fault.file) if fault.line else ""
-    wanted = (fault.code, list(fault.ranks), place)
-    said = (first["code"], first["ranks"], first["place"] if fault.line else "")
-    # when a link is cut, one rank may have its whole result: the finding then says so, and names the other one alone
-    alone = [
-        (fault.code, [rank], place)
+    expected_place = job.locate_line(fault.line, fault.file) if fault.line else ""
+    expected = (fault.code, list(fault.ranks), expected_place)
+    found = (first["code"], first["ranks"], first["place"] if fault.line else "")
+    # if a link is cut, one rank may have its whole result, and the finding only names the other one
+    one_rank_only = [
+        (fault.code, [rank], expected_place)
         for rank in fault.ranks
         if f"rank {rank} does not come out, while rank {1 - rank} came out" in first["cause"]
     ]
-    if said not in (wanted, *alone):
-        return f"wanted {wanted}, was told {said}"
-    rest = sorted(one["code"] for one in answer.causes if one is not first)
-    if rest != sorted(fault.also):
-        return f"beside it stand {rest}"
-    words = first["cause"] + first["seen"]
-    lacks = [one for one in fault.says if one not in words]
-    return f"it does not say {lacks}" if lacks else ""
+    if found not in (expected, *one_rank_only):
+        return f"expected {expected}, found {found}"
+    other_causes = sorted(one["code"] for one in answer.causes if one is not first)
+    if other_causes != sorted(fault.also):
+        return f"other causes: {other_causes}"
+    text = first["cause"] + first["seen"]
+    missing = [one for one in fault.says if one not in text]
+    return f"the finding lacks {missing}" if missing else ""
 
 
 @pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in JOB_FAULTS])
-def test_the_cause_is_named(bench: Bench, fault: JobFault, recorded: Path | None) -> None:
-    with broken(bench, fault) as job:
-        answer = bench.ask(*fault.words)
-        if recorded and fault.record:
-            bench.record(recorded / f"{fault.name}.json")
-        wrong = right(job, fault, answer)
-    table.keep(fault, answer, wrong)
-    assert not wrong, f"{wrong}\n{answer.told()}\n{job.said()}"
+def test_hung_job_has_the_right_cause(
+    bench: Bench, fault: JobFault, recording_folder: Path | None
+) -> None:
+    with run_hung_job(bench, fault) as job:
+        answer = bench.query_job(*fault.words)
+        if recording_folder and fault.record:
+            bench.record(recording_folder / f"{fault.name}.json")
+        difference = find_difference(job, fault, answer)
+    table.save_row(fault, answer, difference)
+    assert not difference, f"{difference}\n{answer.describe_findings()}\n{job.read_output()}"
     assert answer.seconds < WITHIN
 
 
 @pytest.mark.rest
-def test_the_cause_is_named_among_sixty_four_ranks(bench: Bench) -> None:
-    with broken(bench, MANY) as job:
-        answer = bench.ask()
-        wrong = right(job, MANY, answer)
-    table.keep(MANY, answer, wrong)
-    assert not wrong, f"{wrong}\n{answer.told()}\n{job.said()}"
+def test_one_of_64_ranks_hangs(bench: Bench) -> None:
+    with run_hung_job(bench, MANY) as job:
+        answer = bench.query_job()
+        difference = find_difference(job, MANY, answer)
+    table.save_row(MANY, answer, difference)
+    assert not difference, f"{difference}\n{answer.describe_findings()}\n{job.read_output()}"
 
 
 @pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in HEALTHY_JOBS])
-def test_a_job_that_is_well_hears_no_more_than_that(bench: Bench, fault: JobFault) -> None:
-    with broken(bench, fault) as job:
-        answer = bench.ask(*fault.words)
-    wrong = right(job, fault, answer) or ("" if answer.code == 0 else f"exit code {answer.code}")
-    table.keep(fault, answer, wrong)
-    assert not wrong, f"{wrong}\n{answer.told()}\n{job.said()}"
+def test_healthy_job_has_no_other_finding(bench: Bench, fault: JobFault) -> None:
+    with run_hung_job(bench, fault) as job:
+        answer = bench.query_job(*fault.words)
+    difference = find_difference(job, fault, answer) or (
+        "" if answer.code == 0 else f"exit code {answer.code}"
+    )
+    table.save_row(fault, answer, difference)
+    assert not difference, f"{difference}\n{answer.describe_findings()}\n{job.read_output()}"

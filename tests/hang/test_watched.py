@@ -1,4 +1,4 @@
-"""A job that is started under watch and stands: said by itself, with the cause, while the job is still there."""
+"""Start jobs with ``watch``: it reports a hang with its cause while the job still runs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from fullmesh.settings import ROOT
 from .bench import HOME, POLL, READY_SECONDS, TORCHRUN, Bench, Job
 
 STALLED = 10
-ENDS = 60  # seconds in which a watch that is told to end has ended its job everywhere
-STANDS = (
+ENDS = 60  # seconds until a terminated watch has ended its job on all nodes
+HUNG = (
     START.replace("range(3)", "range(20)")
     + "ready()\nif rank == 1:\n    time.sleep(1000)\ndist.all_reduce(grads)\n"
 )
 # It prints how many ranks it has at its end, and the restarted one has one rank.
-ELASTIC = STANDS + "print('ended with', dist.get_world_size(), flush=True)\n"
+ELASTIC = HUNG + "print('ended with', dist.get_world_size(), flush=True)\n"
 ENDED = "[el1] ended with 1"
 DUMPED = re.compile(
     r"the state of all ranks is in (\S+)\. Read it with (\./fullmesh explain-log \S+)"
@@ -36,12 +36,12 @@ DUMPED = re.compile(
 
 
 @contextmanager
-def watched(
-    bench: Bench, script: str, *more: str, launch: tuple[str, ...] = ("--static",)
+def watch_job(
+    bench: Bench, script: str, *more: str, launcher_options: tuple[str, ...] = ("--static",)
 ) -> Iterator[subprocess.Popen[str]]:
-    """A job below the controller's watch."""
+    """Run a job with the controller's watch."""
     with Job(bench, script, starts=False):
-        words = [
+        command = [
             "./fullmesh",
             "watch",
             "--within",
@@ -52,7 +52,7 @@ def watched(
             "--",
         ]
         process = subprocess.Popen(
-            [*words, TORCHRUN, *launch, f"{HOME}/train.py"],
+            [*command, TORCHRUN, *launcher_options, f"{HOME}/train.py"],
             cwd=ROOT,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
@@ -68,7 +68,7 @@ def watched(
 
 
 def lines_until(process: subprocess.Popen[str], text: str, seconds: float) -> list[str]:
-    """What the watch says, to the first line with a text."""
+    """Return the output of the watch up to the first line with a text."""
     assert process.stdout is not None
     lines: list[str] = []
     guard = threading.Timer(seconds, process.terminate)
@@ -83,14 +83,14 @@ def lines_until(process: subprocess.Popen[str], text: str, seconds: float) -> li
 
 @pytest.mark.rest
 def test_a_hung_job_is_named_while_it_hangs(bench: Bench) -> None:
-    place = Job(bench, STANDS).line("time.sleep(1000)")
-    with watched(bench, STANDS, "--stalled", str(STALLED)) as process:
+    hung_line = Job(bench, HUNG).locate_line("time.sleep(1000)")
+    with watch_job(bench, HUNG, "--stalled", str(STALLED)) as process:
         lines = lines_until(process, "[HG-", 200)
         assert process.poll() is None, lines
-    stands = [line for line in lines if "[WA-109]" in line]
-    assert any("rank 0" in line and "all_reduce 21 of default_pg" in line for line in stands)
+    stalled_lines = [line for line in lines if "[WA-109]" in line]
+    assert any("rank 0" in line and "all_reduce 21 of default_pg" in line for line in stalled_lines)
     assert lines[-1].startswith(
-        f"fullmesh watch: [HG-107] rank 1 (ubuntu1) sleeps at {place}, while rank 0"
+        f"fullmesh watch: [HG-107] rank 1 (ubuntu1) sleeps at {hung_line}, while rank 0"
     )
 
 
@@ -99,8 +99,8 @@ def test_a_slow_rank_is_named_while_its_job_continues(bench: Bench) -> None:
     script = slow_jobs.JOBS["slow_sleep"].script
     job = Job(bench, script)
     # all ranks also sleep for a moment in each step, and a few samples can see the slow rank there
-    places = [job.line("time.sleep(0.04)"), job.line("time.sleep(0.01)")]
-    with watched(bench, script, "--stalled", "20") as process:
+    places = [job.locate_line("time.sleep(0.04)"), job.locate_line("time.sleep(0.01)")]
+    with watch_job(bench, script, "--stalled", "20") as process:
         lines = lines_until(process, "[HG-", 300)
         assert process.poll() is None, lines
     assert lines[-1].startswith("fullmesh watch: [HG-163] the job continues, but rank 0 waits ")
@@ -111,14 +111,14 @@ def test_a_slow_rank_is_named_while_its_job_continues(bench: Bench) -> None:
 @pytest.mark.rest
 def test_a_healthy_job_under_watch_is_not_reported(bench: Bench) -> None:
     script = slow_jobs.JOBS["healthy_varied"].script
-    with watched(bench, script, "--stalled", "20") as process:
+    with watch_job(bench, script, "--stalled", "20") as process:
         lines = lines_until(process, "[HG-", 150)
-    # the watch is ended in the middle of the job, and may say that
+    # the watch is terminated during the job, and may report that
     assert [line for line in lines if "[HG-" in line or "[WA-109]" in line] == []
 
 
 def read_dump(lines: list[str]) -> str:
-    """What explain-log says about the dump that the watch has named."""
+    """Return the output of explain-log for the dump that the watch has named."""
     (found,) = filter(None, map(DUMPED.search, lines))
     done = subprocess.run(
         found[2].split(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
@@ -129,23 +129,23 @@ def read_dump(lines: list[str]) -> str:
 
 
 def list_ranks(bench: Bench) -> list[str]:
-    """The ranks that still run, by node."""
+    """Return the number of running ranks on each node."""
     return [node.on("pgrep -fc '[t]rain.py' || true") for node in bench.nodes]
 
 
 @pytest.mark.rest
 def test_a_dump_names_the_same_line_and_the_job_goes_on(bench: Bench) -> None:
-    place = Job(bench, STANDS).line("time.sleep(1000)")
-    with watched(bench, STANDS, "--stalled", str(STALLED), "--on-hang", "dump") as process:
+    hung_line = Job(bench, HUNG).locate_line("time.sleep(1000)")
+    with watch_job(bench, HUNG, "--stalled", str(STALLED), "--on-hang", "dump") as process:
         lines = lines_until(process, "the state of all ranks", 200)
-        assert f"[HG-107] rank 1 (ubuntu1) sleeps at {place}" in read_dump(lines)
+        assert f"[HG-107] rank 1 (ubuntu1) sleeps at {hung_line}" in read_dump(lines)
         assert process.poll() is None
         assert "0" not in list_ranks(bench)
 
 
 @pytest.mark.rest
 def test_a_hung_job_is_ended_on_all_nodes(bench: Bench) -> None:
-    with watched(bench, STANDS, "--stalled", str(STALLED), "--on-hang", "stop") as process:
+    with watch_job(bench, HUNG, "--stalled", str(STALLED), "--on-hang", "stop") as process:
         lines = lines_until(process, "never said", 200)
         assert process.wait(ENDS) == 1, lines
         assert list_ranks(bench) == ["0", "0"]
@@ -157,7 +157,7 @@ def test_a_hung_job_is_ended_on_all_nodes(bench: Bench) -> None:
 def test_a_job_finishes_without_the_node_that_hung(bench: Bench) -> None:
     more = ("--stalled", str(STALLED), "--on-hang", "restart")
     elastic = ("--c10d", "--nnodes=1:2")
-    with watched(bench, ELASTIC, *more, launch=elastic) as process:
+    with watch_job(bench, ELASTIC, *more, launcher_options=elastic) as process:
         lines = lines_until(process, "never said", 300)
         assert process.wait(ENDS) == 0, lines
         assert list_ranks(bench) == ["0", "0"]
@@ -170,7 +170,7 @@ def test_a_job_finishes_without_the_node_that_hung(bench: Bench) -> None:
 def test_the_node_with_the_rendezvous_is_not_left_out(bench: Bench) -> None:
     more = ("--stalled", str(STALLED), "--on-hang", "restart")
     script = ELASTIC.replace("rank == 1", "rank == 0")
-    with watched(bench, script, *more, launch=("--c10d", "--nnodes=1:2")) as process:
+    with watch_job(bench, script, *more, launcher_options=("--c10d", "--nnodes=1:2")) as process:
         lines = lines_until(process, "never said", 200)
         assert process.wait(ENDS) == 1, lines
     why = "[WA-114] The job does not start again: el1 has the rendezvous"
@@ -182,9 +182,9 @@ def test_the_node_with_the_rendezvous_is_not_left_out(bench: Bench) -> None:
 def test_a_job_finishes_without_a_node_that_no_longer_answers(bench: Bench) -> None:
     more = ("--stalled", "20", "--on-hang", "restart")
     lost = bench.nodes[1]
-    # its ssh and its data end without a word, as in a power failure
+    # its ssh and its data stop without a reset, as in a power failure
     table = "table inet lost { chain %s { type filter hook %s priority -300; policy drop; }; }"
-    with watched(bench, ELASTIC, *more, launch=("--c10d", "--nnodes=1:2")) as process:
+    with watch_job(bench, ELASTIC, *more, launcher_options=("--c10d", "--nnodes=1:2")) as process:
         deadline = time.monotonic() + READY_SECONDS
         while not lost.on(f"cat {STATE}/ready1 2>/dev/null", check=False):
             assert time.monotonic() < deadline
@@ -196,9 +196,9 @@ def test_a_job_finishes_without_a_node_that_no_longer_answers(bench: Bench) -> N
         finally:
             lost.on("nft delete table inet lost")
         assert process.wait(ENDS) == 0, lines
-    said = "\n".join(lines)
-    assert "[HG-151] rank 1 (ubuntu1) cannot be queried" in said
-    assert "[WA-117] ubuntu1 has not confirmed within 30 s" in said
-    assert "[WA-116] The job starts again without ubuntu1, on el1." in said
+    output = "\n".join(lines)
+    assert "[HG-151] rank 1 (ubuntu1) cannot be queried" in output
+    assert "[WA-117] ubuntu1 has not confirmed within 30 s" in output
+    assert "[WA-116] The job starts again without ubuntu1, on el1." in output
     assert lines[-1] == ENDED
     assert "[HG-151]" in read_dump(lines)

@@ -1,4 +1,4 @@
-"""What the tests of EC2 share: interfaces, security groups and access lists as AWS describes them."""
+"""Shared by the tests of EC2: interfaces, security groups and access lists as AWS describes them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ VPC, SG = "vpc-0a0a0a0a", "sg-0123456789abcdef0"
 OTHER = "sg-0fedcba9876543210"
 
 
-def plan(*addresses: str, **more: Any) -> dict[str, Any]:
-    """The plan of nodes n0, n1 … with these addresses."""
+def build_plan(*addresses: str, **more: Any) -> dict[str, Any]:
+    """Derive the plan of nodes n0, n1 … with these addresses."""
     own = addresses or ("10.0.1.1/24", "10.0.1.2/24")
     hosts = {f"n{at}": {"fullmesh_address": one, **more} for at, one in enumerate(own)}
     return derive_plan(hosts)
 
 
-def eni(at: int, address: str, groups: tuple[str, ...] = (SG,), **more: Any) -> dict[str, Any]:
-    """An interface as ec2_eni_info returns it."""
+def describe_interface(
+    at: int, address: str, groups: tuple[str, ...] = (SG,), **more: Any
+) -> dict[str, Any]:
+    """Describe an interface as ec2_eni_info does."""
     return {
         "network_interface_id": f"eni-{at}",
         "attachment": {"instance_id": f"i-{at}"},
@@ -39,8 +41,10 @@ def eni(at: int, address: str, groups: tuple[str, ...] = (SG,), **more: Any) -> 
     }
 
 
-def permission(protocol: str, first: int | None, last: int | None, *targets: str) -> dict[str, Any]:
-    """A rule as ec2_security_group_info returns it."""
+def describe_rule(
+    protocol: str, first: int | None, last: int | None, *targets: str
+) -> dict[str, Any]:
+    """Describe a rule as ec2_security_group_info does."""
     own = [one for one in targets if one.startswith("sg-")]
     v6 = [one for one in targets if ":" in one]
     v4 = [one for one in targets if one not in own and one not in v6]
@@ -55,19 +59,19 @@ def permission(protocol: str, first: int | None, last: int | None, *targets: str
     }
 
 
-ALL_OUT = permission("-1", None, None, "0.0.0.0/0")
+ALL_OUT = describe_rule("-1", None, None, "0.0.0.0/0")
 
 
-CLUSTER = [permission("tcp", 29400, 29500, SG), permission("tcp", 50000, 54095, SG)]
+CLUSTER = [describe_rule("tcp", 29400, 29500, SG), describe_rule("tcp", 50000, 54095, SG)]
 
 
-def group(
+def describe_group(
     rules: list[dict[str, Any]],
     out: list[dict[str, Any]] | None = None,
     ident: str = SG,
     **more: Any,
 ) -> dict[str, Any]:
-    """A group as ec2_security_group_info returns it."""
+    """Describe a group as ec2_security_group_info does."""
     return {
         "group_id": ident,
         "group_name": "fullmesh" if ident == SG else "others",
@@ -80,21 +84,22 @@ def group(
     }
 
 
-def raw(
+def build_account(
     interfaces: list[Any] | None = None,
     groups: list[Any] | None = None,
     acls: list[Any] | None = None,
 ) -> dict[str, Any]:
-    """What was read; two whole nodes by default."""
+    """Build the observations of an account, of two complete nodes by default."""
     return {
-        "interfaces": interfaces or [eni(0, "10.0.1.1"), eni(1, "10.0.1.2")],
-        "groups": [group(CLUSTER)] if groups is None else groups,
+        "interfaces": interfaces
+        or [describe_interface(0, "10.0.1.1"), describe_interface(1, "10.0.1.2")],
+        "groups": [describe_group(CLUSTER)] if groups is None else groups,
         "acls": acls or [],
     }
 
 
-def codes(seen: dict[str, Any], own: dict[str, Any], **settings: Any) -> list[str]:
-    """The codes of the findings."""
+def find_codes(seen: dict[str, Any], own: dict[str, Any], **settings: Any) -> list[str]:
+    """Return the codes of the findings."""
     return [
         one.code
         for one in ec2_findings.check_ec2(seen, own, SecurityGroupSettings.of(settings, own))

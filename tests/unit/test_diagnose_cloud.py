@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.facts import efa as fullmesh_efa
-from ec2_account import CLUSTER, eni, group, permission, plan, raw
+from ec2_account import (
+    CLUSTER,
+    build_account,
+    build_plan,
+    describe_group,
+    describe_interface,
+    describe_rule,
+)
 
 from fullmesh.causes.cloud import accounts
 from fullmesh.causes.relations import fold_cluster_findings
@@ -22,7 +29,7 @@ def look(held: dict[str, Any], own: dict[str, Any] | None = None) -> Any:
     about = judge.DiagnosisRun(
         "run", "2026-11-20T18:00:00+00:00", "2026-11-20T18:00:05+00:00", ec2=held
     )
-    return judge.build_evidence(own or plan(), {}, about)
+    return judge.build_evidence(own or build_plan(), {}, about)
 
 
 def link(code: str, source: str, target: str) -> Finding:
@@ -31,7 +38,7 @@ def link(code: str, source: str, target: str) -> Finding:
 
 
 def test_a_gap_in_the_group_explains_the_silent_links() -> None:
-    held = {"raw": raw(groups=[group(CLUSTER[:1])]), "settings": {}}
+    held = {"raw": build_account(groups=[describe_group(CLUSTER[:1])]), "settings": {}}
     found = list(accounts.rule_security_groups(look(held)))
     assert [one.code for one in found] == ["EC-112"]
     assert found[0].rung == "L2"
@@ -42,10 +49,10 @@ def test_a_gap_in_the_group_explains_the_silent_links() -> None:
 
 
 def test_a_node_outside_the_group_explains_only_its_own_links() -> None:
-    nodes = [eni(at, f"10.0.1.{at + 1}") for at in range(3)]
+    nodes = [describe_interface(at, f"10.0.1.{at + 1}") for at in range(3)]
     nodes[2]["groups"] = [{"group_id": "sg-0fedcba9876543210"}]
-    own = plan(*(f"10.0.1.{at}/24" for at in (1, 2, 3)))
-    held = {"raw": raw(nodes), "settings": {}}
+    own = build_plan(*(f"10.0.1.{at}/24" for at in (1, 2, 3)))
+    held = {"raw": build_account(nodes), "settings": {}}
     found = list(accounts.rule_security_groups(look(held, own)))
     assert [(one.code, one.node) for one in found] == [("EC-111", "n2")]
     heads = fold_cluster_findings([*found, link("DG-115", "n0", "n2"), link("DG-115", "n0", "n1")])
@@ -53,9 +60,11 @@ def test_a_node_outside_the_group_explains_only_its_own_links() -> None:
 
 
 def test_a_warning_explains_no_error() -> None:
-    wide = [*CLUSTER, permission("tcp", 22, 22, "0.0.0.0/0")]
+    wide = [*CLUSTER, describe_rule("tcp", 22, 22, "0.0.0.0/0")]
     found = list(
-        accounts.rule_security_groups(look({"raw": raw(groups=[group(wide)]), "settings": {}}))
+        accounts.rule_security_groups(
+            look({"raw": build_account(groups=[describe_group(wide)]), "settings": {}})
+        )
     )
     assert [one.code for one in found] == ["EC-118"]
     heads = fold_cluster_findings([*found, link("DG-115", "n0", "n1")])
@@ -63,9 +72,9 @@ def test_a_warning_explains_no_error() -> None:
 
 
 def test_without_planned_ports_the_kernels_range_is_judged() -> None:
-    own = plan() | {"open_ports": []}
+    own = build_plan() | {"open_ports": []}
     own["data_ports"] = {"first": 32768, "last": 60999}
-    found = list(accounts.rule_security_groups(look({"raw": raw(), "settings": {}}, own)))
+    found = list(accounts.rule_security_groups(look({"raw": build_account(), "settings": {}}, own)))
     assert "32768-49999/tcp, 54096-60999/tcp" in found[0].cause
 
 

@@ -1,6 +1,6 @@
-"""Test the tries of RDMA: the layouts of libibverbs, and both ends over a stand-in for a device.
+"""Test RDMA transfers: the layouts of libibverbs, and both ends with a simulated device.
 
-The machines with soft-RoCE (tests/rdma) show the same with a real library, kernel and device.
+tests/rdma runs the same with soft-RoCE, a real library and a real kernel.
 """
 
 from __future__ import annotations
@@ -71,35 +71,35 @@ LAYOUT = {
 
 
 @pytest.mark.parametrize("kind", LAYOUT, ids=lambda kind: kind.__name__)
-def test_layouts_are_those_of_verbs_h(kind: Any) -> None:
+def test_layouts_match_verbs_h(kind: Any) -> None:
     found = {
         name: getattr(kind, name).offset if name else ctypes.sizeof(kind) for name in LAYOUT[kind]
     }
     assert found == LAYOUT[kind]
 
 
-def test_a_gid_becomes_the_bytes_of_the_union() -> None:
-    words = (ctypes.c_uint64 * 2)(*verbs.gid_to_words(GID))
-    assert bytes(words).hex() == GID.replace(":", "")
+def test_gid_is_converted_to_bytes() -> None:
+    halves = (ctypes.c_uint64 * 2)(*verbs.gid_to_words(GID))
+    assert bytes(halves).hex() == GID.replace(":", "")
 
 
-def test_a_missing_library_is_the_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "LIBRARY", "libibverbs-missing.so.1")
-    with pytest.raises(VerbsError) as told:
+    with pytest.raises(VerbsError) as error:
         verbs.Connection("rxe1", 1, 64)
-    assert told.value.args == ("library", 2)
+    assert error.value.args == ("library", 2)
 
 
-class StandIn:
-    """A device that sends each message over a connection of its own. *fault*: the message at which it breaks."""
+class SimulatedDevice:
+    """Simulate a device that sends each message over its own connection. *fault*: the step that fails."""
 
     fault = ""
 
     def __init__(self, device: str, port: int, size: int) -> None:
-        """Take the fault that the device's name asks for: ``crash@3``."""
+        """Read the fault from the device's name: ``crash@3``."""
         self.fault, _, number = device.partition("@")
         self.at = int(number or 0)
-        if self.fault in rdma_steps():
+        if self.fault in list_setup_steps():
             raise VerbsError(self.fault, self.at)
         self.attributes = SimpleNamespace(lid=0, active_mtu=5)
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -166,16 +166,18 @@ class StandIn:
                 return stream.read()
 
 
-def rdma_steps() -> tuple[str, ...]:
-    """The steps at which a stand-in can fail before the exchange."""
+def list_setup_steps() -> tuple[str, ...]:
+    """Return the steps at which a simulated device can fail before the exchange."""
     return ("device", "open", "mr", "cq", "qp")
 
 
 @pytest.fixture
 def peer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
-    """A listener of a peer, and stand-ins for the devices of both ends."""
+    """Start a peer's listener, with simulated devices on both ends."""
     monkeypatch.setattr(
-        rdma, "make_connection", lambda device, port, gid: (StandIn(device, port, 1 << 20), 1)
+        rdma,
+        "make_connection",
+        lambda device, port, gid: (SimulatedDevice(device, port, 1 << 20), 1),
     )
     monkeypatch.setattr(rdma, "SECONDS", 4.0)
     monkeypatch.setattr(rdma, "LEAST", 2.0)
@@ -196,7 +198,7 @@ def peer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
 
 
 def make_target(port: int, device: str = "good", peer_device: str = "good", **more: Any) -> Any:
-    """A pair to try."""
+    """Describe a pair to test."""
     ends = {"device": device, "port": 1, "gid": GID}
     peer = {f"peer_{key}": value for key, value in ends.items()}
     base = {"node": "b", "address": "127.0.0.1", "tcp_port": port, "spare": False}
@@ -204,16 +206,16 @@ def make_target(port: int, device: str = "good", peer_device: str = "good", **mo
 
 
 def run_tries(*targets: Any, token: str = TOKEN, seconds: float = 60.0) -> list[Any]:
-    """The outcome of tries, in their order."""
+    """Test pairs, and return their outcomes sorted."""
     me: Any = {"node": "a", "address": "127.0.0.1", "token": token, "payload": 0}
     found = rdma.try_pairs(list(targets), me, time.monotonic() + seconds)
     return sorted(found, key=lambda one: (one["spare"], one["device"], one["peer_device"]))
 
 
 def test_all_messages_arrive_in_both_directions(peer: int) -> None:
-    (said,) = run_tries(make_target(peer))
-    assert said["own"] == said["peer"] == {"step": "", "error": "", "count": len(rdma.SIZES)}
-    assert (said["mtu"], said["peer_mtu"]) == (4096, 4096)
+    (result,) = run_tries(make_target(peer))
+    assert result["own"] == result["peer"] == {"step": "", "error": "", "count": len(rdma.SIZES)}
+    assert (result["mtu"], result["peer_mtu"]) == (4096, 4096)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,7 @@ def test_all_messages_arrive_in_both_directions(peer: int) -> None:
         ),
     ],
 )
-def test_each_failure_is_named_at_its_end(
+def test_failure_is_reported_for_its_end(
     peer: int,
     devices: tuple[str, str],
     own: tuple[str, str, int],
@@ -247,9 +249,9 @@ def test_each_failure_is_named_at_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rdma, "PATIENCE", 0.5)
-    (said,) = run_tries(make_target(peer, *devices))
-    assert tuple(said["own"].values()) == own
-    assert tuple(said["peer"].values()) == other
+    (result,) = run_tries(make_target(peer, *devices))
+    assert tuple(result["own"].values()) == own
+    assert tuple(result["peer"].values()) == other
 
 
 @pytest.mark.parametrize(
@@ -262,25 +264,25 @@ def test_each_failure_is_named_at_its_end(
         (("receive", "", 9), ("", "", 10), False),
     ],
 )
-def test_an_acknowledgement_after_the_end_is_no_failure(
+def test_late_acknowledgement_is_not_a_failure(
     end: tuple[str, str, int], other: tuple[str, str, int], late: bool
 ) -> None:
     assert rdma.is_late_acknowledgement(rdma.make_end(*end), rdma.make_end(*other)) is late
 
 
-def test_a_peer_that_crashes_ends_the_try(peer: int) -> None:
+def test_crashed_peer_ends_the_transfer(peer: int) -> None:
     begun = time.monotonic()
-    (said,) = run_tries(make_target(peer, "good", "crash@0"))
-    assert said["own"]["step"] == "exchange"
+    (result,) = run_tries(make_target(peer, "good", "crash@0"))
+    assert result["own"]["step"] == "exchange"
     assert time.monotonic() - begun < rdma.SECONDS
 
 
 def test_a_client_without_the_secret_gets_no_device(peer: int) -> None:
-    (said,) = run_tries(make_target(peer), token=TOKEN + "0")
-    assert said["own"]["step"] == "exchange"
+    (result,) = run_tries(make_target(peer), token=TOKEN + "0")
+    assert result["own"]["step"] == "exchange"
 
 
-def test_spare_pairs_are_tried_only_for_devices_that_reach_nothing(peer: int) -> None:
+def test_spare_pairs_are_tried_after_failures_only(peer: int) -> None:
     spare = [make_target(peer, device, "other", spare=True) for device in ("good", "lost@0")]
     found = run_tries(make_target(peer), make_target(peer, "lost@0"), *spare)
     assert [(one["device"], one["spare"]) for one in found] == [
@@ -290,7 +292,7 @@ def test_spare_pairs_are_tried_only_for_devices_that_reach_nothing(peer: int) ->
     ]
 
 
-def test_the_time_grows_with_the_tries_up_to_the_limit(
+def test_time_grows_with_the_transfers_up_to_the_limit(
     peer: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three rounds of tries whose device hangs. Each round takes 1.2 s."""
@@ -298,9 +300,9 @@ def test_the_time_grows_with_the_tries_up_to_the_limit(
     monkeypatch.setattr(rdma, "LEAST", 2.5)
     targets = [make_target(peer, "hang@0", f"good{at}") for at in range(3 * rdma.AT_ONCE)]
     monkeypatch.setattr(rdma, "PATIENCE", 0.2)
-    steps = [said["own"]["step"] for said in run_tries(*targets)]
+    steps = [result["own"]["step"] for result in run_tries(*targets)]
     assert steps == ["hung"] * len(targets)
-    steps = [said["own"]["step"] for said in run_tries(*targets, seconds=3.6)]
+    steps = [result["own"]["step"] for result in run_tries(*targets, seconds=3.6)]
     assert sorted(set(steps)) == ["hung", "not_tried"]
     assert steps.count("hung") == rdma.AT_ONCE
 
@@ -308,21 +310,21 @@ def test_the_time_grows_with_the_tries_up_to_the_limit(
 @pytest.mark.parametrize(
     ("count", "limit", "seconds"), [(1, 99, 16), (8, 99, 17), (64, 200, 129), (64, 40, 40)]
 )
-def test_the_time_for_all_tries(
+def test_time_for_all_transfers(
     count: int, limit: float, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     assert rdma.compute_end(count, 1000.0 + limit) == 1000.0 + seconds
 
 
-def measure(*targets: Any, seconds: float = 60.0) -> list[Any]:
-    """The rates of pairs."""
+def measure_rates(*targets: Any, seconds: float = 60.0) -> list[Any]:
+    """Measure the rates of pairs."""
     me: Any = {"node": "a", "address": "127.0.0.1", "token": TOKEN, "payload": 0}
     return rdma_rates.measure_rdma_rates(list(targets), me, time.monotonic() + seconds)
 
 
-def test_each_pair_has_a_rate_unless_it_fails(peer: int) -> None:
-    found = measure(
+def test_working_pairs_have_a_rate(peer: int) -> None:
+    found = measure_rates(
         make_target(peer),
         make_target(peer, "lost@0"),
         make_target(peer, "good", "mr@12"),
@@ -332,13 +334,13 @@ def test_each_pair_has_a_rate_unless_it_fails(peer: int) -> None:
         {"node": "b", "device": "good", "peer_device": device, "mbit_s": 10000.0}
         for device in ("good", "other")
     ]
-    assert measure(make_target(peer), seconds=1.0) == []
+    assert measure_rates(make_target(peer), seconds=1.0) == []
 
 
 def test_pairs_without_time_are_reported(peer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rdma, "LEAST", 99.0)
-    (said,) = run_tries(make_target(peer))
-    assert said["own"]["step"] == "not_tried"
+    (result,) = run_tries(make_target(peer))
+    assert result["own"]["step"] == "not_tried"
 
 
 @pytest.mark.parametrize(
@@ -358,27 +360,27 @@ def test_a_damaged_request_leaves_the_listener_working(peer: int, line: bytes) -
     lines = rdma.open_exchange(target, me, time.monotonic() + 5)
     lines.sock.sendall(line)
     lines.sock.close()
-    (said,) = run_tries(target)
-    assert said["own"]["step"] == ""
+    (result,) = run_tries(target)
+    assert result["own"]["step"] == ""
 
 
 OFFER = {"gid": GID, "lid": 0, "number": 17, "psn": 5, "mtu": 5}
 
 
-def test_an_offer_is_read() -> None:
+def test_valid_offer_is_parsed() -> None:
     assert rdma.parse_offer(OFFER) == (GID, 0, 17, 5, 5)
 
 
 @pytest.mark.parametrize("key", OFFER)
 @pytest.mark.parametrize("value", [None, True, -1, 1 << 24, 1.5, "1", "x" * 39, [], {}, 10**500])
-def test_an_offer_of_a_lying_peer_is_refused(key: str, value: object) -> None:
-    with pytest.raises(rdma.RdmaStepError) as told:
+def test_invalid_offer_is_rejected(key: str, value: object) -> None:
+    with pytest.raises(rdma.RdmaStepError) as error:
         rdma.parse_offer({**OFFER, key: value})
-    assert told.value.args == ("exchange", "EPROTO")
+    assert error.value.args == ("exchange", "EPROTO")
 
 
 @pytest.mark.parametrize("mtu", [0, 6, 7])
-def test_an_mtu_that_no_device_has_is_refused(mtu: int) -> None:
+def test_invalid_mtu_is_rejected(mtu: int) -> None:
     with pytest.raises(rdma.RdmaStepError):
         rdma.parse_offer({**OFFER, "mtu": mtu})
 
@@ -398,14 +400,14 @@ def test_an_mtu_that_no_device_has_is_refused(mtu: int) -> None:
         {"count": "1"},
     ],
 )
-def test_an_outcome_of_a_lying_peer_is_refused(change: dict[str, Any]) -> None:
+def test_invalid_outcome_is_rejected(change: dict[str, Any]) -> None:
     good: dict[str, Any] = {"step": "send", "error": "IBV_WC_RETRY_EXC_ERR", "count": 10}
     assert rdma.parse_end(good) == good
     with pytest.raises(rdma.RdmaStepError):
         rdma.parse_end({**good, **change})
 
 
-def test_waiting_for_a_message_polls_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polling_slows_down(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, slept = [0.0], []
 
     def sleep(seconds: float) -> None:
@@ -414,10 +416,10 @@ def test_waiting_for_a_message_polls_less_and_less(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(time, "sleep", sleep)
-    made = verbs.Connection.__new__(verbs.Connection)
-    made.poll, made.is_over = verbs.POLL(lambda *_: 0), (lambda: False)
+    connection = verbs.Connection.__new__(verbs.Connection)
+    connection.poll, connection.is_over = verbs.POLL(lambda *_: 0), (lambda: False)
     with pytest.raises(VerbsError):
-        made.wait("receive", 0, 6.0)
+        connection.wait("receive", 0, 6.0)
     assert slept[0] == verbs.POLL_LEAST
     assert max(slept) == verbs.POLL_MOST
     assert len(slept) < 400
@@ -425,57 +427,57 @@ def test_waiting_for_a_message_polls_less_and_less(monkeypatch: pytest.MonkeyPat
 
 def test_a_stream_keeps_few_messages_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each message takes 0.01 s until its acknowledgement."""
-    made = verbs.Connection.__new__(verbs.Connection)
-    made.outgoing, made.keys = ctypes.create_string_buffer(64), [1, 2]
-    made.queues, made.pair, made.is_over = [1, 2], 0, lambda: False
-    clock, flying, most = [100.0], [0], [0]
+    connection = verbs.Connection.__new__(verbs.Connection)
+    connection.outgoing, connection.keys = ctypes.create_string_buffer(64), [1, 2]
+    connection.queues, connection.pair, connection.is_over = [1, 2], 0, lambda: False
+    clock, in_flight, most = [100.0], [0], [0]
 
     def post(*_: object) -> int:
-        flying[0] += 1
-        most[0] = max(most[0], flying[0])
+        in_flight[0] += 1
+        most[0] = max(most[0], in_flight[0])
         return 0
 
     def poll(*_: object) -> int:
         clock[0] += 0.01
-        flying[0] -= 1
+        in_flight[0] -= 1
         return 1
 
-    made.post_send, made.poll = post, poll
+    connection.post_send, connection.poll = post, poll
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    assert made.send_stream(64, 0.3, 200.0) == pytest.approx(6400)
-    assert (flying[0], most[0]) == (0, verbs.IN_FLIGHT)
-    made.poll = lambda *_: 0
-    made.is_over = lambda: True
+    assert connection.send_stream(64, 0.3, 200.0) == pytest.approx(6400)
+    assert (in_flight[0], most[0]) == (0, verbs.IN_FLIGHT)
+    connection.poll = lambda *_: 0
+    connection.is_over = lambda: True
     with pytest.raises(VerbsError, match="send"):
-        made.send_stream(64, 0.3, 200.0)
-    assert made.receive_stream(64, 200.0) == 0
+        connection.send_stream(64, 0.3, 200.0)
+    assert connection.receive_stream(64, 200.0) == 0
 
 
-def test_the_process_of_a_try_holds_no_port_of_the_listeners() -> None:
+def test_transfer_process_has_no_listener_ports() -> None:
     client, server = socket.socketpair()
     listener = socket.create_server(("127.0.0.1", 0))
     servers = rdma.ExchangeServers(TOKEN)
     servers.start(server, b"")
     (child,) = servers.children
     port = os.readlink(f"/proc/self/fd/{listener.fileno()}")
-    kept = os.readlink(f"/proc/self/fd/{server.fileno()}")
+    kept_link = os.readlink(f"/proc/self/fd/{server.fileno()}")
     held: set[str] = {port}
     ends = time.monotonic() + 5
     while port in held and time.monotonic() < ends:
-        with contextlib.suppress(FileNotFoundError):  # it closes them just now
+        with contextlib.suppress(FileNotFoundError):  # the child closes them at this moment
             held = {os.readlink(one) for one in Path(f"/proc/{child}/fd").iterdir()}
         time.sleep(0.02)
     server.close()
     client.close()
     listener.close()
     os.waitpid(child, 0)
-    assert held == {os.devnull, kept}
+    assert held == {os.devnull, kept_link}
 
 
-def test_a_busy_peer_says_so(peer: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_peer_is_reported(peer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rdma, "SERVED_MOST", 0)
-    (said,) = run_tries(make_target(peer))
-    assert (said["own"]["step"], said["peer"]["step"]) == ("", "busy")
+    (result,) = run_tries(make_target(peer))
+    assert (result["own"]["step"], result["peer"]["step"]) == ("", "busy")
 
 
 def test_a_node_that_cannot_start_processes_still_answers(
@@ -485,11 +487,11 @@ def test_a_node_that_cannot_start_processes_still_answers(
         raise BlockingIOError(errno.EAGAIN, "no more processes")
 
     monkeypatch.setattr(os, "fork", fork)
-    (said,) = run_tries(make_target(peer))
-    assert (said["own"]["step"], said["own"]["error"]) == ("fork", "EAGAIN")
+    (result,) = run_tries(make_target(peer))
+    assert (result["own"]["step"], result["own"]["error"]) == ("fork", "EAGAIN")
 
 
-def test_nodes_without_rdma_do_not_load_it(tmp_path: Path) -> None:
+def test_nodes_without_rdma_do_not_load_the_module(tmp_path: Path) -> None:
     assert listeners.prepare_exchanges(TOKEN, str(tmp_path / "missing")) is None
     assert listeners.prepare_exchanges(TOKEN, str(tmp_path)) is None
     (tmp_path / "mlx5_0").mkdir()
@@ -509,7 +511,7 @@ def test_nodes_without_rdma_do_not_load_it(tmp_path: Path) -> None:
 
 
 def make_survey(*rails: int, host: int, job: bool = False, hca: str = "") -> Any:
-    """The survey of a node with a port on each rail, in this order."""
+    """Build the survey of a node with one port on each rail, in this order."""
     return {
         "rdma": [make_port(rail, host) for rail in rails],
         "interfaces": [{"addresses": [f"10.8{rail}.0.{host}/24"]} for rail in rails],
@@ -518,10 +520,12 @@ def make_survey(*rails: int, host: int, job: bool = False, hca: str = "") -> Any
     }
 
 
-def choose(deaf: str = "", **surveys: Any) -> dict[str, list[str]]:
-    """The pairs of each node, without spare ones and with them: ``b rxe1-rxe1``."""
+def list_pairs(without_listener: str = "", **surveys: Any) -> dict[str, list[str]]:
+    """Return the pairs of each node, spare ones included: ``b rxe1-rxe1``."""
     plan: Any = {"nodes": {name: {"address": "127.0.0.1"} for name in surveys}}
-    opened: Any = {name: [{"port": 1, "error": "EBUSY" * (name == deaf)}] for name in surveys}
+    opened: Any = {
+        name: [{"port": 1, "error": "EBUSY" * (name == without_listener)}] for name in surveys
+    }
     return {
         name: [
             f"{one['node']} {one['device']}-{one['peer_device']}{' spare' * one['spare']}"
@@ -531,8 +535,8 @@ def choose(deaf: str = "", **surveys: Any) -> dict[str, list[str]]:
     }
 
 
-def test_ports_are_paired_by_their_subnets_and_other_rails_are_spare() -> None:
-    found = choose(a=make_survey(1, 2, host=11), b=make_survey(2, 1, host=12))
+def test_ports_pair_by_subnet_with_other_rails_as_spares() -> None:
+    found = list_pairs(a=make_survey(1, 2, host=11), b=make_survey(2, 1, host=12))
     assert found["a"] == [
         "b rxe1-rxe1",
         "b rxe2-rxe2",
@@ -542,9 +546,9 @@ def test_ports_are_paired_by_their_subnets_and_other_rails_are_spare() -> None:
     assert len(found["b"]) == 4
 
 
-def test_a_node_with_a_job_takes_no_part() -> None:
+def test_node_with_a_job_is_skipped() -> None:
     busy = make_survey(1, host=12, job=True)
-    found = choose(a=make_survey(1, host=11), b=busy, c=make_survey(1, host=13))
+    found = list_pairs(a=make_survey(1, host=11), b=busy, c=make_survey(1, host=13))
     assert found == {"a": ["c rxe1-rxe1"], "c": ["a rxe1-rxe1"]}
     assert rdma_pairs.explain_untried({"b": busy}) == {"b": "a job runs on the node"}
 
@@ -553,40 +557,40 @@ def test_only_ports_that_nccl_uses_are_tried() -> None:
     surveys = {
         name: make_survey(1, 2, host=host, hca="=rxe2") for name, host in (("a", 11), ("b", 12))
     }
-    assert choose(**surveys)["a"] == ["b rxe2-rxe2"]
+    assert list_pairs(**surveys)["a"] == ["b rxe2-rxe2"]
 
 
-def test_a_peer_without_a_listener_does_not_end_the_tries_of_others() -> None:
+def test_peer_without_a_listener_is_skipped() -> None:
     surveys = {name: make_survey(1, host=host) for name, host in (("a", 11), ("b", 12), ("c", 13))}
-    assert choose("b", **surveys)["a"] == ["c rxe1-rxe1"]
+    assert list_pairs("b", **surveys)["a"] == ["c rxe1-rxe1"]
 
 
 UNTRIED = tried((UB, make_try(UB, 1, own={"step": "not_tried", "count": 0}, peer={"count": 0})))
 
 
-def test_a_diagnosis_names_pairs_that_were_not_tried() -> None:
+def test_diagnosis_reports_untried_pairs() -> None:
     world = records.load_world("healthy")
     UNTRIED(world)
-    said = records.diagnose_answers(world)
-    rows = [one for one in said["not_looked_at"] if one["what"] == "RDMA transfers"]
+    result = records.diagnose_answers(world)
+    rows = [one for one in result["not_looked_at"] if one["what"] == "RDMA transfers"]
     assert [one["node"] for one in rows] == [UB]
     assert "1 pair not tried (ubuntu1 (rxe1) -> el1 (rxe1)): no time was left" in rows[0]["why"]
-    assert [one for one in said["findings"] if one["code"].startswith("VC-22")] == []
+    assert [one for one in result["findings"] if one["code"].startswith("VC-22")] == []
 
 
-def test_a_verification_notes_pairs_that_were_not_tried() -> None:
+def test_verification_reports_untried_pairs() -> None:
     seen = records.build_cluster()
     world: Any = {"nodes": seen.nodes}
     UNTRIED(world)
-    said = records.verify_answers(seen)
-    (check,) = [one for one in said["rungs"] if one["id"] == "L2"]
+    result = records.verify_answers(seen)
+    (check,) = [one for one in result["rungs"] if one["id"] == "L2"]
     (note,) = [one for one in check["details"]["notes"] if "RDMA" in one]
     assert note.startswith("RDMA of ubuntu1: 1 pair not tried")
-    (row,) = [one for one in said["links"] if one["from"] == UB]
+    (row,) = [one for one in result["links"] if one["from"] == UB]
     assert [one["step"] for one in row["rdma"]] == ["not_tried", ""]
 
 
-def test_nodes_beyond_the_first_pairs_are_named() -> None:
+def test_nodes_beyond_the_limit_are_named() -> None:
     seen = records.build_cluster()
     for name, host in (("c", 13), ("d", 14)):
         seen.plan["nodes"][name] = {**seen.plan["nodes"][UB], "name": name}
@@ -599,20 +603,20 @@ def test_nodes_beyond_the_first_pairs_are_named() -> None:
     assert found["c"].startswith("no pair tried with d: each node tries 64 pairs")
 
 
-def test_each_node_tries_64_pairs_of_its_next_neighbours() -> None:
+def test_each_node_tries_64_pairs_with_its_next_peers() -> None:
     rails = range(1, 9)
     surveys = {f"n{at}": make_survey(*rails, host=at + 1) for at in range(12)}
-    found = choose(**surveys)["n3"]
-    kept = [one for one in found if "spare" not in one]
-    assert len(kept) == rdma_pairs.MOST
-    assert {one.split()[0] for one in kept} == {f"n{at % 12}" for at in range(4, 12)}
-    assert len(found) - len(kept) == rdma_pairs.MOST
+    found = list_pairs(**surveys)["n3"]
+    kept_link = [one for one in found if "spare" not in one]
+    assert len(kept_link) == rdma_pairs.MOST
+    assert {one.split()[0] for one in kept_link} == {f"n{at % 12}" for at in range(4, 12)}
+    assert len(found) - len(kept_link) == rdma_pairs.MOST
 
 
 def make_port_files(
     folder: Path, gids: dict[int, tuple[str, str]], state: str = "4: ACTIVE"
 ) -> None:
-    """Files of a port as the kernel shows them."""
+    """Write a port's files as the kernel shows them."""
     (folder / "gids").mkdir(parents=True)
     (folder / "gid_attrs/types").mkdir(parents=True)
     (folder / "state").write_text(state + "\n")
@@ -639,15 +643,15 @@ def test_the_device_is_checked_before_it_is_opened(
 ) -> None:
     monkeypatch.setattr(rdma, "BASE", str(tmp_path))
     make_port_files(tmp_path / "rxe1/ports/1", gids, state)
-    with pytest.raises(rdma.RdmaStepError) as told:
+    with pytest.raises(rdma.RdmaStepError) as error:
         rdma.make_connection("rxe1", 1, GID)
-    assert told.value.args == step
-    with pytest.raises(rdma.RdmaStepError) as told:
+    assert error.value.args == step
+    with pytest.raises(rdma.RdmaStepError) as error:
         rdma.make_connection("rxe9", 1, GID)
-    assert told.value.args == ("device", "ENODEV")
+    assert error.value.args == ("device", "ENODEV")
 
 
-def test_the_entry_of_the_type_that_jobs_use_is_found(tmp_path: Path) -> None:
+def test_gid_index_has_the_type_that_jobs_use(tmp_path: Path) -> None:
     make_port_files(tmp_path, {2: (GID, "IB/RoCE v1"), 3: (GID, "RoCE v2")})
     assert rdma.find_gid_index(str(tmp_path), GID) == 3
 
@@ -673,24 +677,24 @@ def test_the_survey_reads_firmware_and_pcie_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gid", ["..", "fe80::1%eth0/64", "1", "::ffff:999.1.1.1"])
-def test_a_text_that_is_no_gid_reaches_no_peer_and_no_rule(gid: str) -> None:
-    lying = make_survey(1, host=11)
-    lying["rdma"][0].update(layer="InfiniBand", gids=[{"index": 0, "type": "", "gid": gid}])
-    assert choose(a=lying, b=make_survey(1, host=12)) == {}
+def test_invalid_gid_is_ignored(gid: str) -> None:
+    survey = make_survey(1, host=11)
+    survey["rdma"][0].update(layer="InfiniBand", gids=[{"index": 0, "type": "", "gid": gid}])
+    assert list_pairs(a=survey, b=make_survey(1, host=12)) == {}
     seen = records.build_cluster()
     for key in ("gid", "peer_gid"):
-        lie = make_try(UB, 1, own={"step": "send", "count": 0}, **{key: gid})
-        seen.nodes[UB]["links"]["rdma"] = {"pairs": [lie], "counters": {}}
+        transfer = make_try(UB, 1, own={"step": "send", "count": 0}, **{key: gid})
+        seen.nodes[UB]["links"]["rdma"] = {"pairs": [transfer], "counters": {}}
         assert list(rdma_tries.check_rdma(seen)) == []
 
 
-def test_a_node_with_countless_ports_is_paired_in_time() -> None:
+def test_number_of_ports_is_limited() -> None:
     many = make_survey(1, host=11)
     many["rdma"] *= 20_000
     assert len(rdma_pairs.list_job_ports(many)) == rdma_pairs.PORTS_MOST
 
 
-def test_a_child_that_the_driver_does_not_let_end_is_hung() -> None:
+def test_child_stuck_in_the_driver_is_hung() -> None:
     child = os.fork()
     if not child:
         time.sleep(60)
@@ -712,7 +716,7 @@ def test_a_child_that_the_driver_does_not_let_end_is_hung() -> None:
 def test_nccl_is_compared_with_the_sum_of_its_rails(
     hca: str, lanes: dict[str, str], speed: int
 ) -> None:
-    """Twins of a DGX Spark show the rate of the port, but each has half of its lanes."""
+    """Twin ports of a DGX Spark show the rate of the port, but each has half of its lanes."""
     seen = records.build_cluster()
     for name, host in ((EL, 11), (UB, 12)):
         held: Any = make_survey(1, 2, host=host, hca=hca)

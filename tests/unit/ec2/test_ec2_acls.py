@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ec2_account import ALL_OUT, CLUSTER, SG, codes, eni, group, permission, plan, raw
+from ec2_account import (
+    ALL_OUT,
+    CLUSTER,
+    SG,
+    build_account,
+    build_plan,
+    describe_group,
+    describe_interface,
+    describe_rule,
+    find_codes,
+)
 
 from fullmesh.ec2 import findings as ec2_findings
 from fullmesh.ec2 import place as ec2_place
@@ -13,8 +23,10 @@ from fullmesh.ec2.settings import SecurityGroupSettings
 from fullmesh.result.findings import format_finding
 
 
-def acl(subnet: str, ingress: list[list[Any]], egress: list[list[Any]] | None = None) -> Any:
-    """An ACL as ec2_vpc_nacl_info returns it."""
+def describe_acl(
+    subnet: str, ingress: list[list[Any]], egress: list[list[Any]] | None = None
+) -> Any:
+    """Describe an ACL as ec2_vpc_nacl_info does."""
     end = [32767, "all", "deny", "0.0.0.0/0", None, None, 0, 65535]
     allow = [100, "all", "allow", "0.0.0.0/0", None, None, 0, 65535]
     return {
@@ -25,19 +37,24 @@ def acl(subnet: str, ingress: list[list[Any]], egress: list[list[Any]] | None = 
     }
 
 
-def two_subnets(*acls: Any) -> dict[str, Any]:
-    """A node in each of two subnets."""
-    nodes = [eni(0, "10.0.1.1"), eni(1, "10.0.1.2", subnet_id="subnet-b")]
-    return raw(nodes, acls=list(acls))
+def place_in_two_subnets(*acls: Any) -> dict[str, Any]:
+    """Place one node in each of two subnets."""
+    nodes = [
+        describe_interface(0, "10.0.1.1"),
+        describe_interface(1, "10.0.1.2", subnet_id="subnet-b"),
+    ]
+    return build_account(nodes, acls=list(acls))
 
 
 OPEN = [100, "all", "allow", "0.0.0.0/0", None, None, 0, 65535]
 
 
-def test_an_acl_that_denies_is_named_with_its_rule() -> None:
+def test_denying_acl_rule_is_named() -> None:
     deny = [50, "tcp", "deny", "10.0.1.0/24", None, None, 50000, 50999]
-    seen = two_subnets(acl("subnet-a", [OPEN]), acl("subnet-b", [deny, OPEN]))
-    found = ec2_findings.check_ec2(seen, plan(), SecurityGroupSettings())
+    seen = place_in_two_subnets(
+        describe_acl("subnet-a", [OPEN]), describe_acl("subnet-b", [deny, OPEN])
+    )
+    found = ec2_findings.check_ec2(seen, build_plan(), SecurityGroupSettings())
     assert [format_finding(one) for one in found] == [
         "[EC-114] network ACL acl-subnet-b of subnet-b blocks inbound traffic from n0 at 50000-50999/tcp:"
         " its rule 50 denies them. Check: aws ec2 describe-network-acls --network-acl-ids acl-subnet-b."
@@ -45,32 +62,34 @@ def test_an_acl_that_denies_is_named_with_its_rule() -> None:
     ]
 
 
-def test_an_acl_that_allows_too_little() -> None:
+def test_acl_without_a_matching_rule_is_reported() -> None:
     some = [100, "tcp", "allow", "10.0.0.0/8", None, None, 29400, 29500]
-    seen = two_subnets(acl("subnet-a", [OPEN], [some]), acl("subnet-b", [OPEN]))
-    found = ec2_findings.check_ec2(seen, plan(), SecurityGroupSettings())
+    seen = place_in_two_subnets(
+        describe_acl("subnet-a", [OPEN], [some]), describe_acl("subnet-b", [OPEN])
+    )
+    found = ec2_findings.check_ec2(seen, build_plan(), SecurityGroupSettings())
     assert [(one.code, one.direction, one.port) for one in found] == [
         ("EC-114", "out", "50000-54095/tcp")
     ]
     assert "none of its rules allows them" in found[0].cause
 
 
-def served(*entries: Any) -> dict[str, Any]:
-    """The plan of two nodes with services, and a controller of another network."""
+def plan_services(*entries: Any) -> dict[str, Any]:
+    """Plan two nodes with services, and a controller in another network."""
     more = {"fullmesh_services": list(entries), "fullmesh_controllers": ["198.51.100.9"]}
-    return plan("10.0.1.1/24", "10.0.1.2/24", **more)
+    return build_plan("10.0.1.1/24", "10.0.1.2/24", **more)
 
 
 def test_an_acl_that_blocks_a_service_names_the_service() -> None:
-    """Ray's control store lives on n0 alone, its workers' range on both."""
+    """Ray's control store runs on n0 only, its workers' range is on both nodes."""
     deny = [50, "tcp", "deny", "10.0.1.0/24", None, None, 6379, 6379]
-    own = served("ray")
+    own = plan_services("ray")
     settings = SecurityGroupSettings.of({}, own)
-    groups = [group([*CLUSTER, permission("tcp", 0, 65535, SG, "198.51.100.9/32")])]
+    groups = [describe_group([*CLUSTER, describe_rule("tcp", 0, 65535, SG, "198.51.100.9/32")])]
 
     def found(where: str) -> list[str]:
         rules = {name: [OPEN] for name in ("subnet-a", "subnet-b")} | {where: [deny, OPEN]}
-        seen = two_subnets(*(acl(name, lines) for name, lines in rules.items()))
+        seen = place_in_two_subnets(*(describe_acl(name, lines) for name, lines in rules.items()))
         seen["groups"] = groups
         return [format_finding(one) for one in ec2_findings.check_ec2(seen, own, settings)]
 
@@ -92,20 +111,23 @@ def test_an_acl_that_blocks_a_service_names_the_service() -> None:
 def test_an_acl_must_allow_clients_of_a_service_and_its_replies(
     reach: str, source: str, other: str
 ) -> None:
-    own = served({"name": "panel", "ports": {"web": 8443}, "reach": reach, "nodes": ["n1"]})
+    own = plan_services({"name": "panel", "ports": {"web": 8443}, "reach": reach, "nodes": ["n1"]})
     inside = [100, "all", "allow", "10.0.0.0/8", None, None, 0, 65535]
     ssh = [90, "tcp", "allow", "198.51.100.9/32", None, None, 22, 22]
     back = [95, "tcp", "allow", "198.51.100.9/32", None, None, 1024, 65535]
-    # all that ssh needs is there: what is missing is the service's
-    shut = two_subnets(
-        acl("subnet-a", [ssh, inside]), acl("subnet-b", [ssh, inside], [back, inside])
+    # everything that ssh needs is open: only the service's ports are missing
+    denied_ports = place_in_two_subnets(
+        describe_acl("subnet-a", [ssh, inside]),
+        describe_acl("subnet-b", [ssh, inside], [back, inside]),
     )
-    shut["groups"] = [
-        group([*CLUSTER, permission("tcp", 0, 65535, SG, "198.51.100.9/32", "0.0.0.0/0", "::/0")])
+    denied_ports["groups"] = [
+        describe_group(
+            [*CLUSTER, describe_rule("tcp", 0, 65535, SG, "198.51.100.9/32", "0.0.0.0/0", "::/0")]
+        )
     ]
     found = [
         one
-        for one in ec2_findings.check_ec2(shut, own, SecurityGroupSettings.of({}, own))
+        for one in ec2_findings.check_ec2(denied_ports, own, SecurityGroupSettings.of({}, own))
         if one.code.startswith("EC-11") and "network ACL" in one.cause
     ]
     causes = [one.cause for one in found]
@@ -118,55 +140,66 @@ def test_an_acl_must_allow_clients_of_a_service_and_its_replies(
     assert [one.peer for one in answers] == ([source] if reach == "everybody" else [])
 
 
-def test_an_acl_does_not_matter_inside_one_subnet() -> None:
-    nodes = [eni(0, "10.0.1.1"), eni(1, "10.0.1.2")]
-    assert codes(raw(nodes, acls=[acl("subnet-a", [], [])]), plan()) == []
+def test_acl_is_ignored_inside_one_subnet() -> None:
+    nodes = [describe_interface(0, "10.0.1.1"), describe_interface(1, "10.0.1.2")]
+    assert (
+        find_codes(build_account(nodes, acls=[describe_acl("subnet-a", [], [])]), build_plan())
+        == []
+    )
 
 
-def test_answers_need_an_opening_of_their_own() -> None:
+def test_acl_must_allow_replies() -> None:
     """The requests pass, and the answers to a client outside the pinned range do not."""
     pinned = [
         [100, "tcp", "allow", "10.0.0.0/8", None, None, 29400, 29500],
         [110, "tcp", "allow", "10.0.0.0/8", None, None, 50000, 54095],
     ]
-    seen = two_subnets(acl("subnet-a", pinned, pinned), acl("subnet-b", pinned, pinned))
-    assert ec2_findings.check_ec2(seen, plan(), SecurityGroupSettings()) == []
-    found = ec2_findings.check_ec2(seen, plan(), SecurityGroupSettings(), [(32768, 60999)])
+    seen = place_in_two_subnets(
+        describe_acl("subnet-a", pinned, pinned), describe_acl("subnet-b", pinned, pinned)
+    )
+    assert ec2_findings.check_ec2(seen, build_plan(), SecurityGroupSettings()) == []
+    found = ec2_findings.check_ec2(seen, build_plan(), SecurityGroupSettings(), [(32768, 60999)])
     assert {one.code for one in found} == {"EC-115"}
     assert "32768-49999/tcp, 54096-60999/tcp" in found[0].cause
-    own = SecurityGroupSettings.of({"ssh_from": ["203.0.113.7"]}, plan())
+    own = SecurityGroupSettings.of({"ssh_from": ["203.0.113.7"]}, build_plan())
     inward = [[90, "tcp", "allow", "203.0.113.0/24", None, None, 22, 22], *pinned]
-    rules = [*CLUSTER, permission("tcp", 22, 22, "203.0.113.7/32")]
-    seen = two_subnets(acl("subnet-a", inward, pinned), acl("subnet-b", inward, [OPEN]))
-    seen["groups"] = [group(rules)]
-    found = ec2_findings.check_ec2(seen, plan(), own)
+    rules = [*CLUSTER, describe_rule("tcp", 22, 22, "203.0.113.7/32")]
+    seen = place_in_two_subnets(
+        describe_acl("subnet-a", inward, pinned), describe_acl("subnet-b", inward, [OPEN])
+    )
+    seen["groups"] = [describe_group(rules)]
+    found = ec2_findings.check_ec2(seen, build_plan(), own)
     assert [(one.code, one.direction, one.port) for one in found] == [
         ("EC-115", "out", "1024-65535/tcp")
     ]
 
 
-def test_ipv6() -> None:
-    own = plan("2001:db8:1::1/64", "2001:db8:1::2/64")
+def test_ipv6_nodes_need_ipv6_rules() -> None:
+    own = build_plan("2001:db8:1::1/64", "2001:db8:1::2/64")
     nodes = [
-        eni(at, f"10.0.1.{at + 1}", ipv6_addresses=[{"ipv6_address": f"2001:db8:1::{at + 1}"}])
+        describe_interface(
+            at, f"10.0.1.{at + 1}", ipv6_addresses=[{"ipv6_address": f"2001:db8:1::{at + 1}"}]
+        )
         for at in (0, 1)
     ]
-    # the default way out of an IPv4 VPC is IPv4 only
-    assert codes(raw(nodes), own) == ["EC-112"] * 3
-    out = [ALL_OUT, permission("-1", None, None, "::/0")]
-    assert codes(raw(nodes, [group(CLUSTER, out)]), own) == []
+    # the default egress rule of an IPv4 VPC allows IPv4 only
+    assert find_codes(build_account(nodes), own) == ["EC-112"] * 3
+    out = [ALL_OUT, describe_rule("-1", None, None, "::/0")]
+    assert find_codes(build_account(nodes, [describe_group(CLUSTER, out)]), own) == []
     assert ec2_place.build_address_filters(own) == [
         {"ipv6-addresses.ipv6-address": ["2001:db8:1::1", "2001:db8:1::2"]}
     ]
-    four_only = [permission("tcp", 0, 65535, "0.0.0.0/0")]
-    assert "EC-112" in codes(raw(nodes, [group(four_only)]), own)
+    four_only = [describe_rule("tcp", 0, 65535, "0.0.0.0/0")]
+    assert "EC-112" in find_codes(build_account(nodes, [describe_group(four_only)]), own)
     nodes[1]["subnet_id"] = "subnet-b"
-    shut = acl("subnet-b", [OPEN], [OPEN])  # IPv4 only
-    assert codes(raw(nodes, [group(CLUSTER, out)], [shut]), own) == ["EC-114", "EC-114"]
+    denied_ports = describe_acl("subnet-b", [OPEN], [OPEN])  # IPv4 only
+    assert find_codes(
+        build_account(nodes, [describe_group(CLUSTER, out)], [denied_ports]), own
+    ) == ["EC-114", "EC-114"]
 
 
-def test_filters_are_cut_where_aws_takes_no_more_values() -> None:
-    own = plan(*(f"10.0.{at // 200}.{at % 200 + 1}/16" for at in range(250)))
+def test_filters_are_split_at_the_limit_of_aws() -> None:
+    own = build_plan(*(f"10.0.{at // 200}.{at % 200 + 1}/16" for at in range(250)))
     assert [len(next(iter(one.values()))) for one in ec2_place.build_address_filters(own)] == [
         100,
         100,

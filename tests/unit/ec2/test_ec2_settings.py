@@ -1,11 +1,11 @@
-"""EC2: which settings are refused."""
+"""EC2: invalid settings are rejected."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ec2_account import SG, plan
+from ec2_account import SG, build_plan
 
 from fullmesh.ec2.settings import SecurityGroupSettings, find_group_settings_faults
 
@@ -30,14 +30,15 @@ from fullmesh.ec2.settings import SecurityGroupSettings, find_group_settings_fau
         ({"interface_limit": "many"}, "EC-120"),
     ],
 )
-def test_settings_are_refused(settings: dict[str, Any], code: str) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, Any], code: str) -> None:
     assert [
-        one.code for one in find_group_settings_faults(SecurityGroupSettings.of(settings, plan()))
+        one.code
+        for one in find_group_settings_faults(SecurityGroupSettings.of(settings, build_plan()))
     ] == [code]
 
 
-def test_good_settings_pass() -> None:
-    own = plan(fullmesh_controllers=["198.51.100.9"])
+def test_valid_settings_pass() -> None:
+    own = build_plan(fullmesh_controllers=["198.51.100.9"])
     settings = SecurityGroupSettings.of(
         {
             "mode": "efa",
@@ -48,5 +49,5 @@ def test_good_settings_pass() -> None:
         own,
     )
     assert find_group_settings_faults(settings) == []
-    # the plan's controllers may log in as well
+    # the plan's controllers may log in, too
     assert settings.ssh_from == ("198.51.100.9/32", "203.0.113.0/24", "2001:db8::1/128")

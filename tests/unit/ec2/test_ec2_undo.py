@@ -1,11 +1,20 @@
-"""EC2: undo, and rules that become one."""
+"""EC2: undo, and rules that are joined."""
 
 from __future__ import annotations
 
 import ipaddress
 from typing import Any
 
-from ec2_account import CLUSTER, OTHER, SG, eni, group, permission, plan, raw
+from ec2_account import (
+    CLUSTER,
+    OTHER,
+    SG,
+    build_account,
+    build_plan,
+    describe_group,
+    describe_interface,
+    describe_rule,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,34 +29,45 @@ from fullmesh.ec2.settings import SecurityGroupSettings
 
 def test_undo_removes_what_we_created() -> None:
     both = (OTHER, SG)
-    nodes = [eni(0, "10.0.1.1", both), eni(1, "10.0.1.2", both)]
-    undo = security_group.find_undo_changes(raw(nodes), plan(), SecurityGroupSettings())
+    nodes = [describe_interface(0, "10.0.1.1", both), describe_interface(1, "10.0.1.2", both)]
+    undo = security_group.find_undo_changes(
+        build_account(nodes), build_plan(), SecurityGroupSettings()
+    )
     assert undo["delete"] == SG
     assert [one["groups"] for one in undo["detach"]] == [[OTHER], [OTHER]]
     assert undo["faults"] == []
 
 
-def test_undo_leaves_a_group_of_others_where_it_was() -> None:
-    """n0 had the group before; n1 got it from us."""
+def test_undo_keeps_foreign_groups() -> None:
+    """n0 had the group before, n1 got it from Fullmesh."""
     tag = {"fullmesh-cluster/fullmesh": OTHER}
-    nodes = [eni(0, "10.0.1.1", (OTHER,)), eni(1, "10.0.1.2", ("sg-0ccccccc", OTHER), tags=tag)]
-    rules = permission("tcp", 29500, 29500, OTHER)
+    nodes = [
+        describe_interface(0, "10.0.1.1", (OTHER,)),
+        describe_interface(1, "10.0.1.2", ("sg-0ccccccc", OTHER), tags=tag),
+    ]
+    rules = describe_rule("tcp", 29500, 29500, OTHER)
     rules["user_id_group_pairs"][0]["description"] = "Fullmesh fullmesh: between members"
-    theirs = group([rules, permission("tcp", 1, 2, OTHER)], ident=OTHER)
+    others_group = describe_group([rules, describe_rule("tcp", 1, 2, OTHER)], ident=OTHER)
     undo = security_group.find_undo_changes(
-        raw(nodes, [theirs]), plan(), SecurityGroupSettings(groups=(OTHER,))
+        build_account(nodes, [others_group]), build_plan(), SecurityGroupSettings(groups=(OTHER,))
     )
     assert (undo["delete"], undo["group"]) == ("", OTHER)
     assert [(one["eni"], one["groups"]) for one in undo["detach"]] == [("eni-1", ["sg-0ccccccc"])]
     assert [(one["first"], one["last"]) for one in undo["remove"]] == [(29500, 29500)]
 
 
-def test_undo_refuses_to_cut_others_off() -> None:
-    nodes = [eni(0, "10.0.1.1"), eni(1, "10.0.1.2", (SG, OTHER)), eni(7, "10.0.1.99", (SG, OTHER))]
-    user = group([permission("tcp", 1, 2, SG)], ident=OTHER)
+def test_undo_stops_if_others_use_the_group() -> None:
+    nodes = [
+        describe_interface(0, "10.0.1.1"),
+        describe_interface(1, "10.0.1.2", (SG, OTHER)),
+        describe_interface(7, "10.0.1.99", (SG, OTHER)),
+    ]
+    user = describe_group([describe_rule("tcp", 1, 2, SG)], ident=OTHER)
     text = "\n".join(
         security_group.find_undo_changes(
-            raw(nodes, [group(CLUSTER), user]), plan(), SecurityGroupSettings()
+            build_account(nodes, [describe_group(CLUSTER), user]),
+            build_plan(),
+            SecurityGroupSettings(),
         )["faults"]
     )
     assert "[EC-123] eni-0 of i-0 has no other group" in text
@@ -57,17 +77,20 @@ def test_undo_refuses_to_cut_others_off() -> None:
 
 
 def test_undo_without_remaining_nodes_finds_its_group() -> None:
-    seen = {"interfaces": [], "groups": [group(CLUSTER)], "acls": []}
-    assert security_group.find_undo_changes(seen, plan(), SecurityGroupSettings())["delete"] == SG
+    seen = {"interfaces": [], "groups": [describe_group(CLUSTER)], "acls": []}
+    assert (
+        security_group.find_undo_changes(seen, build_plan(), SecurityGroupSettings())["delete"]
+        == SG
+    )
     assert ec2_place.build_group_filters([], "", "fullmesh") == {"tag:fullmesh-cluster": "fullmesh"}
 
 
-def test_no_answer_names_the_cause_and_shows_no_secret() -> None:
+def test_failed_query_shows_the_cause_without_secrets() -> None:
     key, secret = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY00"
-    told = {"msg": f"AuthFailure: {key} {secret} was not valid"}
+    rejected = {"msg": f"AuthFailure: {key} {secret} was not valid"}
     text = str(
         security_group.make_aws_fault(
-            {"results": [{"failed": False, "msg": "x"}, {**told, "failed": True}]}
+            {"results": [{"failed": False, "msg": "x"}, {**rejected, "failed": True}]}
         )
     )
     assert text.startswith("[EC-122] AWS rejected the query: AuthFailure")
@@ -107,18 +130,18 @@ ENTRIES = st.lists(
 
 
 @given(ENTRIES)
-def test_an_acl_is_judged_as_aws_does_port_by_port(lines: Any) -> None:
-    """The lowest number that matches decides, and nothing matching means deny."""
+def test_acl_decision_matches_aws_for_each_port(lines: Any) -> None:
+    """The matching entry with the lowest number decides. Without a match, the traffic is denied."""
     entries = tuple(
         sorted(
             AclEntry(number, "in", protocol, allow, network, min(a, b), max(a, b))
             for number, allow, a, b, network, protocol in lines
         )
     )
-    said = ec2_acl.find_denied_ports(
+    denied = ec2_acl.find_denied_ports(
         Acl("acl", ("s",), entries), "in", "10.0.1.5", Need("tcp", 0, 19)
     )
-    shut = {port for need, _number in said for port in range(need.first, need.last + 1)}
+    denied_ports = {port for need, _number in denied for port in range(need.first, need.last + 1)}
     for port in range(20):
         first = next(
             (
@@ -130,10 +153,10 @@ def test_an_acl_is_judged_as_aws_does_port_by_port(lines: Any) -> None:
             ),
             None,
         )
-        assert (port in shut) == (first is None or not first.allow)
+        assert (port in denied_ports) == (first is None or not first.allow)
 
 
-def test_neighbouring_ports_become_one_rule() -> None:
+def test_adjacent_ports_become_one_rule() -> None:
     needs = ec2_rules.list_member_needs(
         "ports", ["29400/tcp", "29401-29410/tcp", "123/udp"], ["29405/tcp"]
     )
