@@ -88,7 +88,9 @@ def test_an_acl_that_blocks_a_service_names_the_service() -> None:
     groups = [describe_group([*CLUSTER, describe_rule("tcp", 0, 65535, SG, "198.51.100.9/32")])]
 
     def found(where: str) -> list[str]:
-        rules = {name: [OPEN] for name in ("subnet-a", "subnet-b")} | {where: [deny, OPEN]}
+        rules: dict[str, list[list[Any]]] = {name: [OPEN] for name in ("subnet-a", "subnet-b")} | {
+            where: [deny, OPEN]
+        }
         seen = place_in_two_subnets(*(describe_acl(name, lines) for name, lines in rules.items()))
         seen["groups"] = groups
         return [format_finding(one) for one in ec2_findings.check_ec2(seen, own, settings)]

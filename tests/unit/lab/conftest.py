@@ -1,4 +1,4 @@
-"""A lab home and a checkout of the tests' own; nothing of the machine is touched."""
+"""A lab's home and checkout in temporary folders, so that the tests do not change the machine."""
 
 from __future__ import annotations
 

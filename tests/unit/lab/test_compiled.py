@@ -1,4 +1,4 @@
-"""A node's Python keeps what it compiled of a zip, and behaves as one that does not."""
+"""A node's Python keeps the compiled code of zip files, with unchanged behaviour."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from fullmesh.settings import ROOT
 IMPORT = "import sys, lab_compiled; lab_compiled.install(sys.argv[1]); sys.path.insert(0, sys.argv[2]); import said"
 
 
-def imported(folder: Path, archive: Path) -> subprocess.CompletedProcess[str]:
-    """A Python that imports ``said`` from the archive, with *folder* to keep code in."""
+def import_from(folder: Path, archive: Path) -> subprocess.CompletedProcess[str]:
+    """Import ``said`` from the archive in a new Python that keeps code in *folder*."""
     return subprocess.run(
         [sys.executable, "-c", IMPORT, str(folder), str(archive)],
         env={**os.environ, "PYTHONPATH": str(ROOT / "lab/common")},
@@ -30,7 +30,7 @@ def imported(folder: Path, archive: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def packed(place: Path, text: str) -> Path:
+def write_archive(place: Path, text: str) -> Path:
     with zipfile.ZipFile(place, "w") as archive:
         archive.writestr("said.py", text)
     return place
@@ -43,22 +43,22 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_compiled_code_is_stored_once_and_reused(tmp_path: Path, folder: Path) -> None:
-    archive = packed(tmp_path / "one.zip", "print('first')")
-    assert imported(folder, archive).stdout == "first\n"
+    archive = write_archive(tmp_path / "one.zip", "print('first')")
+    assert import_from(folder, archive).stdout == "first\n"
     (kept,) = folder.iterdir()
-    other = packed(tmp_path / "two.zip", "print('other')")
-    assert imported(folder, other).stdout == "other\n"
-    # what is kept is what runs
+    other = write_archive(tmp_path / "two.zip", "print('other')")
+    assert import_from(folder, other).stdout == "other\n"
+    # the kept file is the code that runs
     (swapped,) = set(folder.iterdir()) - {kept}
     kept.write_bytes(swapped.read_bytes())
-    assert imported(folder, archive).stdout == "other\n"
+    assert import_from(folder, archive).stdout == "other\n"
 
 
-def test_a_traceback_names_the_place_of_this_call(tmp_path: Path, folder: Path) -> None:
+def test_traceback_names_the_imported_archive(tmp_path: Path, folder: Path) -> None:
     text = "def run():\n    raise ValueError\nrun()"
     for name in ("one.zip", "two.zip"):
-        said = imported(folder, packed(tmp_path / name, text)).stderr
-        assert said.count(f'File "{tmp_path / name}/said.py", line') == 2
+        errors = import_from(folder, write_archive(tmp_path / name, text)).stderr
+        assert errors.count(f'File "{tmp_path / name}/said.py", line') == 2
     assert len(list(folder.iterdir())) == 1
 
 
@@ -66,27 +66,27 @@ def test_a_traceback_names_the_place_of_this_call(tmp_path: Path, folder: Path) 
 def test_a_damaged_compiled_file_is_compiled_again(
     tmp_path: Path, folder: Path, garbage: bytes
 ) -> None:
-    archive = packed(tmp_path / "one.zip", "print('right')")
-    imported(folder, archive)
+    archive = write_archive(tmp_path / "one.zip", "print('right')")
+    import_from(folder, archive)
     (kept,) = folder.iterdir()
     kept.write_bytes(garbage)
-    done = imported(folder, archive)
+    done = import_from(folder, archive)
     assert (done.stdout, done.stderr) == ("right\n", "")
     assert kept.read_bytes() != garbage
 
 
-def test_an_unwritable_folder_only_costs_time(tmp_path: Path, folder: Path) -> None:
-    archive = packed(tmp_path / "one.zip", "print('right')")
-    imported(folder, archive)
+def test_code_is_compiled_without_a_writable_folder(tmp_path: Path, folder: Path) -> None:
+    archive = write_archive(tmp_path / "one.zip", "print('right')")
+    import_from(folder, archive)
     (kept,) = folder.iterdir()
     kept.unlink()
-    kept.mkdir()  # what a rename cannot replace
-    done = imported(folder, archive)
+    kept.mkdir()  # a rename cannot replace a folder
+    done = import_from(folder, archive)
     assert (done.stdout, done.stderr) == ("right\n", "")
     assert [entry.name for entry in folder.iterdir()] == [kept.name]
 
 
-def test_without_the_folder_python_is_as_it_was(tmp_path: Path) -> None:
+def test_without_the_folder_python_is_unchanged(tmp_path: Path) -> None:
     check = "import lab_compiled, zipimport as z; before = z._compile_source; lab_compiled.install('/nowhere')"
     done = subprocess.run(
         [sys.executable, "-c", f"{check}; print(before is z._compile_source)"],

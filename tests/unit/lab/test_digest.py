@@ -1,4 +1,4 @@
-"""Same sources, same digest; any change, another one."""
+"""Equal sources have the same digest, and each change gives another one."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ def tree(tmp_path: Path) -> Path:
     return root
 
 
-def stage(root: Path, *words: str) -> str:
-    return digest.stage(root, [root / "common", root / "list"], words)
+def compute_digest(root: Path, *options: str) -> str:
+    return digest.stage(root, [root / "common", root / "list"], options)
 
 
-def test_place_and_time_do_not_count(tree: Path, tmp_path: Path) -> None:
+def test_place_and_time_do_not_change_the_digest(tree: Path, tmp_path: Path) -> None:
     copy = tmp_path / "elsewhere"
     shutil.copytree(tree, copy)
-    assert stage(copy) == stage(tree)
+    assert compute_digest(copy) == compute_digest(tree)
 
 
-def test_content_counts(tree: Path) -> None:
-    before = stage(tree)
+def test_content_changes_the_digest(tree: Path) -> None:
+    before = compute_digest(tree)
     (tree / "list").write_text("y\n")
-    assert stage(tree) != before
+    assert compute_digest(tree) != before
 
 
-def test_name_counts(tree: Path) -> None:
-    before = stage(tree)
+def test_file_name_changes_the_digest(tree: Path) -> None:
+    before = compute_digest(tree)
     (tree / "common" / "a.sh").rename(tree / "common" / "b.sh")
-    assert stage(tree) != before
+    assert compute_digest(tree) != before
 
 
-def test_mode_counts(tree: Path) -> None:
-    before = stage(tree)
+def test_file_mode_changes_the_digest(tree: Path) -> None:
+    before = compute_digest(tree)
     (tree / "common" / "a.sh").chmod(0o755)
-    assert stage(tree) != before
+    assert compute_digest(tree) != before
 
 
-def test_words_count(tree: Path) -> None:
-    assert stage(tree, "bookworm") != stage(tree, "trixie")
+def test_options_change_the_digest(tree: Path) -> None:
+    assert compute_digest(tree, "bookworm") != compute_digest(tree, "trixie")
 
 
-def test_python_caches_do_not_count(tree: Path) -> None:
-    before = stage(tree)
+def test_python_caches_do_not_change_the_digest(tree: Path) -> None:
+    before = compute_digest(tree)
     (tree / "common" / "__pycache__").mkdir()
     (tree / "common" / "__pycache__" / "x.pyc").write_bytes(b"x")
-    assert stage(tree) == before
+    assert compute_digest(tree) == before

@@ -1,4 +1,4 @@
-"""The files of stand-in GPUs, read by the modules that read the real ones."""
+"""Read the files of simulated GPUs with the modules that read real ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ansible.module_utils.fullmesh.survey import job, pci_paths
 
 from devtools.lab import gpu_files, gpus
 
-# What needs a node: mounts, its own folders, its services.
-IN_A_NODE = (
+# These steps need a node: mounts, system folders, services.
+NODE_STEPS = (
     "mount ",
     "ldconfig",
     "/dev/nvidia",
@@ -24,23 +24,23 @@ IN_A_NODE = (
 )
 
 
-def made(folder: Path, play: str, *own: str) -> Path:
-    """What the script writes below its own place, moved into *folder*; what needs a node is left out."""
-    steps = gpu_files.steps(gpu_files.box(gpus.values(gpus.play(play, own))))
-    kept = [step for step in steps if not any(word in step for word in IN_A_NODE)]
-    text = "\n".join(kept).replace(gpu_files.PLACE, str(folder))
+def write_gpu_files(folder: Path, scenario: str, *settings: str) -> Path:
+    """Run the script's steps with *folder* as its place, without the steps that need a node."""
+    steps = gpu_files.steps(gpu_files.box(gpus.values(gpus.play(scenario, settings))))
+    steps_to_run = [step for step in steps if not any(word in step for word in NODE_STEPS)]
+    text = "\n".join(steps_to_run).replace(gpu_files.PLACE, str(folder))
     subprocess.run(["sh"], input=text, text=True, check=True, capture_output=True)
     return folder
 
 
-def test_the_whole_is_a_script() -> None:
+def test_the_script_has_valid_syntax() -> None:
     lines = gpus.play("h100x8", ["machine=1", "rdma=8", "sxid=23001, Fatal, Link 12 Always Fatal"])
     shell = gpu_files.script(gpu_files.box(gpus.values(lines)))
     assert subprocess.run(["sh", "-n"], input=shell, text=True, check=False).returncode == 0
 
 
-def test_the_bus_has_gpus_and_switches(tmp_path: Path) -> None:
-    found = gpu.list_nvidia_devices(str(made(tmp_path, "h100x8") / "pci"))
+def test_the_bus_lists_gpus_and_switches(tmp_path: Path) -> None:
+    found = gpu.list_nvidia_devices(str(write_gpu_files(tmp_path, "h100x8") / "pci"))
     assert [one["bus"] for one in found["gpus"]] == [f"0000:{bus}:00.0" for bus in gpus.BUSES]
     assert {one["driver"] for one in found["gpus"]} == {"nvidia"}
     assert found["switches"] == 4
@@ -48,7 +48,9 @@ def test_the_bus_has_gpus_and_switches(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("control", "redirecting"), [("0", 0), ("0x11", 0), ("0x1d", 1)])
 def test_acs_is_on_if_the_scenario_says_so(tmp_path: Path, control: str, redirecting: int) -> None:
-    place = made(tmp_path, "h100x2", "rdma=2", f"acs={control}", "iommu=DMA-FQ", "1.numa=3")
+    place = write_gpu_files(
+        tmp_path, "h100x2", "rdma=2", f"acs={control}", "iommu=DMA-FQ", "1.numa=3"
+    )
     paths = pci_paths.survey_pci_paths(str(place / "pci"), str(place / "class/infiniband"))
     assert [one["kind"] for one in paths] == ["gpu", "gpu", "rdma", "rdma"]
     assert {len(one["redirecting"]) for one in paths} == {redirecting}
@@ -56,8 +58,8 @@ def test_acs_is_on_if_the_scenario_says_so(tmp_path: Path, control: str, redirec
     assert [one["numa"] for one in paths] == [0, 3, 0, 3]
 
 
-def test_rdma_cards_have_a_port_that_is_up(tmp_path: Path) -> None:
-    place = made(tmp_path, "h100x2", "rdma=2")
+def test_rdma_nics_have_an_active_port(tmp_path: Path) -> None:
+    place = write_gpu_files(tmp_path, "h100x2", "rdma=2")
     found = job.survey_rdma(str(place / "class/infiniband"))
     assert [(one["device"], one["state"], one["vendor"]) for one in found] == [
         ("mlx5_0", "ACTIVE", "0x15b3"),
@@ -65,15 +67,19 @@ def test_rdma_cards_have_a_port_that_is_up(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("line", "how"), [("open=1", "dma_buf"), ("open=0", "")])
-def test_the_driver_reports_whether_it_is_the_open_one(tmp_path: Path, line: str, how: str) -> None:
-    version = made(tmp_path, "h100x2", line) / "driver/nvidia/version"
-    assert pci_paths.find_gpu_direct_mode(str(version), str(tmp_path / "modules"), "6.8.0") == how
+@pytest.mark.parametrize(("line", "mode"), [("open=1", "dma_buf"), ("open=0", "")])
+def test_the_driver_version_shows_open_kernel_modules(tmp_path: Path, line: str, mode: str) -> None:
+    version = write_gpu_files(tmp_path, "h100x2", line) / "driver/nvidia/version"
+    assert pci_paths.find_gpu_direct_mode(str(version), str(tmp_path / "modules"), "6.8.0") == mode
 
 
 def test_the_kernel_log_contains_the_scenario_lines(tmp_path: Path) -> None:
-    own = ["machine=1", "1.xid=79, pid=4711, GPU has fallen off the bus.", "sxid=23001, Fatal, x"]
-    text = (made(tmp_path, "h100x2", *own) / "kmsg").read_text()
+    settings = [
+        "machine=1",
+        "1.xid=79, pid=4711, GPU has fallen off the bus.",
+        "sxid=23001, Fatal, x",
+    ]
+    text = (write_gpu_files(tmp_path, "h100x2", *settings) / "kmsg").read_text()
     uptime = float(Path("/proc/uptime").read_text().split()[0])
     found = job.parse_kernel_log(text.splitlines(), uptime)
     assert [(one["kind"], one["text"]) for one in found] == [
@@ -83,7 +89,7 @@ def test_the_kernel_log_contains_the_scenario_lines(tmp_path: Path) -> None:
     assert all(one["age"] < 60 for one in found)
 
 
-def test_a_fabric_manager_knows_its_version() -> None:
+def test_fabric_manager_prints_its_version() -> None:
     values = gpus.values(gpus.play("h100x8", ["fm_version=580.82.07"]))
     lines = list(gpu_files.manager(gpu_files.box(values)))
     assert gpu.VERSION.search(lines[0])

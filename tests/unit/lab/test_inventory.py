@@ -1,4 +1,4 @@
-"""The inventory's text, read back as Ansible would."""
+"""Read the lab's inventory as Ansible does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devtools.lab import inventory, plan
 KEY, KNOWN = Path("/var/x/id_ed25519"), Path("/var/x/known_hosts")
 
 
-def rendered(outsider: bool = False, ipv6: bool = False) -> dict[str, Any]:
+def render_inventory(outsider: bool = False, ipv6: bool = False) -> dict[str, Any]:
     nodes = plan.nodes("demo", 3, plan.FAMILIES, 2, ipv6)
     if outsider:
         nodes.append(plan.outsider("demo", 3, ipv6))
@@ -20,8 +20,8 @@ def rendered(outsider: bool = False, ipv6: bool = False) -> dict[str, Any]:
     return dict(found["all"])
 
 
-def test_hosts_and_their_variables() -> None:
-    assert rendered()["children"] == {
+def test_hosts_have_their_variables() -> None:
+    assert render_inventory()["children"] == {
         "torch_nodes": {
             "hosts": {
                 "el1": {
@@ -40,7 +40,7 @@ def test_hosts_and_their_variables() -> None:
 
 
 def test_connection_accepts_recorded_host_keys_only() -> None:
-    found = rendered()["vars"]
+    found = render_inventory()["vars"]
     assert found["ansible_user"] == "root"
     assert found["ansible_ssh_private_key_file"] == str(KEY)
     assert found["fullmesh_controllers"] == ["10.77.3.1"]
@@ -48,15 +48,15 @@ def test_connection_accepts_recorded_host_keys_only() -> None:
     assert f"-o UserKnownHostsFile={KNOWN} -o StrictHostKeyChecking=yes" in arguments
 
 
-def test_outsider_has_no_variable_of_the_project() -> None:
-    outsiders = rendered(outsider=True)["children"]["outsiders"]["hosts"]
+def test_outsider_has_no_fullmesh_variables() -> None:
+    outsiders = render_inventory(outsider=True)["children"]["outsiders"]["hosts"]
     assert outsiders == {
         "outsider": {"ansible_host": "10.77.3.90", "lab_cluster_address": "10.78.3.90/24"}
     }
 
 
-def test_ipv6_address_stays_a_text() -> None:
-    hosts = rendered(ipv6=True)["children"]["torch_nodes"]["hosts"]
+def test_ipv6_address_is_a_string() -> None:
+    hosts = render_inventory(ipv6=True)["children"]["torch_nodes"]["hosts"]
     assert hosts["el1"]["fullmesh_address"] == "fd78:0:0:3::11/64"
 
 

@@ -1,4 +1,4 @@
-"""Which nodes a lab has, and how wrong wishes are refused."""
+"""The nodes of a lab, and invalid requests."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ def test_addresses_are_unique() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "Demo", "a_b", "a/b", "a" * 41])
-def test_bad_lab_name(name: str) -> None:
+def test_invalid_lab_name_is_rejected(name: str) -> None:
     with pytest.raises(LabError, match="LB-104"):
         plan.check_name(name)
 
 
 @pytest.mark.parametrize("name", ["demo", "m-static-ip", "a", "a" * 40])
-def test_good_lab_name(name: str) -> None:
+def test_valid_lab_name_passes(name: str) -> None:
     assert plan.check_name(name) == name
 
 
 @pytest.mark.parametrize("count", [0, -1, 9])
-def test_bad_node_count(count: int) -> None:
+def test_invalid_node_count_is_rejected(count: int) -> None:
     with pytest.raises(LabError, match=rf"LB-105.*{count}"):
         plan.check_count(count)
 
 
 @pytest.mark.parametrize("text", ["", "arch", "el,arch", ","])
-def test_bad_families(text: str) -> None:
+def test_unknown_families_are_rejected(text: str) -> None:
     with pytest.raises(LabError, match="LB-113"):
         plan.check_families(text)
 
 
-def test_good_families() -> None:
+def test_known_families_pass() -> None:
     assert plan.check_families("ubuntu, el") == ("ubuntu", "el")
     assert plan.check_families("debian12,debian13") == ("debian12", "debian13")
 
 
-def test_a_release_and_the_number_of_its_node_are_told_apart() -> None:
+def test_node_number_is_separate_from_the_release() -> None:
     names = [node.name for node in plan.nodes("demo", 1, ("debian12", "debian13"), 3, False)]
     assert names == ["debian12-1", "debian13-1", "debian12-2"]

@@ -1,4 +1,4 @@
-"""What a wish becomes, what is recorded, what is refused."""
+"""The lab's requests, its recorded state and its command line."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from devtools.lab.state import Lab, Store
 FOUND = source.Source("lookalike", "a note")
 
 
-def recorded(name: str = "demo", count: int = 2) -> Lab:
+def make_lab(name: str = "demo", count: int = 2) -> Lab:
     return lifecycle.merge(Wish(name, count), None, 4, FOUND)
 
 
-def test_default_wish() -> None:
+def test_default_lab_has_two_nodes() -> None:
     lab = lifecycle.merge(Wish("demo"), None, 4, FOUND)
     assert [node.name for node in lab.nodes] == ["el1", "ubuntu1"]
     assert (lab.image_source, lab.note, lab.controller) == ("lookalike", "a note", "10.77.4.1")
 
 
 def test_missing_nodes_are_added() -> None:
-    lab = lifecycle.merge(Wish("demo", 4), recorded(), 4, FOUND)
+    lab = lifecycle.merge(Wish("demo", 4), make_lab(), 4, FOUND)
     assert [node.name for node in lab.nodes] == ["el1", "ubuntu1", "el2", "ubuntu2"]
 
 
 @pytest.mark.parametrize("count", [None, 1, 2])
-def test_nodes_are_never_dropped(count: int | None) -> None:
-    assert len(lifecycle.merge(Wish("demo", count), recorded(count=3), 4, FOUND).nodes) == 3
+def test_existing_nodes_are_kept(count: int | None) -> None:
+    assert len(lifecycle.merge(Wish("demo", count), make_lab(count=3), 4, FOUND).nodes) == 3
 
 
-def test_an_outsider_is_added_and_stays() -> None:
-    lab = lifecycle.merge(Wish("demo", outsider=True), recorded(), 4, FOUND)
+def test_added_outsider_is_kept() -> None:
+    lab = lifecycle.merge(Wish("demo", outsider=True), make_lab(), 4, FOUND)
     again = lifecycle.merge(Wish("demo", 3), lab, 4, FOUND)
     assert [node.name for node in again.nodes] == ["el1", "ubuntu1", "el2", "outsider"]
 
 
 @pytest.mark.parametrize("wish", [Wish("demo", families=("ubuntu",)), Wish("demo", ipv6=True)])
-def test_existing_lab_does_not_become_another_one(wish: Wish) -> None:
+def test_existing_lab_rejects_other_families(wish: Wish) -> None:
     with pytest.raises(LabError, match="LB-114"):
-        lifecycle.merge(wish, recorded(), 4, FOUND)
+        lifecycle.merge(wish, make_lab(), 4, FOUND)
 
 
-def test_lab_is_read_back_as_written(paths: Paths) -> None:
-    store, lab = Store(paths, "demo"), recorded()
+def test_saved_lab_is_loaded_unchanged(paths: Paths) -> None:
+    store, lab = Store(paths, "demo"), make_lab()
     store.save(lab)
     assert store.load() == lab
     assert state.names(paths) == ["demo"]
@@ -61,49 +61,51 @@ def test_lab_is_read_back_as_written(paths: Paths) -> None:
 
 def test_inventory_of_the_default_lab_is_in_the_checkout(paths: Paths) -> None:
     store = Store(paths, "demo")
-    store.save(recorded())
-    own, common = store.write_inventory(recorded())
+    store.save(make_lab())
+    own, common = store.write_inventory(make_lab())
     assert own.read_text() == common.read_text()
     assert common == paths.checkout / "inventory/lab/hosts.yml"
     assert (own.parent / "group_vars").resolve() == common.parent / "group_vars"
 
 
-def test_inventory_of_another_lab_does_not(paths: Paths) -> None:
+def test_inventory_of_another_lab_is_outside_the_checkout(paths: Paths) -> None:
     store = Store(paths, "other")
-    store.save(recorded("other"))
-    assert len(store.write_inventory(recorded("other"))) == 1
+    store.save(make_lab("other"))
+    assert len(store.write_inventory(make_lab("other"))) == 1
     assert not (paths.checkout / "inventory/lab/hosts.yml").exists()
 
 
-def test_unknown_lab(paths: Paths) -> None:
+def test_unknown_lab_is_reported(paths: Paths) -> None:
     with pytest.raises(LabError, match=r"LB-107.*'demo'"):
         lifecycle.require(Store(paths, "demo"))
 
 
-def test_unknown_node() -> None:
+def test_unknown_node_is_reported() -> None:
     with pytest.raises(LabError, match=r"LB-106.*'el9'.*el1, ubuntu1"):
-        lifecycle.node_of(recorded(), "el9")
+        lifecycle.node_of(make_lab(), "el9")
 
 
-def test_status_lists_what_runs(paths: Paths) -> None:
-    Store(paths, "demo").save(recorded())
+def test_status_lists_running_nodes(paths: Paths) -> None:
+    Store(paths, "demo").save(make_lab())
     found = lifecycle.status(paths, "demo", {"fm-demo-el1": "running", "fm-demo-ubuntu1": "exited"})
     assert [node["running"] for node in found["nodes"]] == [True, False]
     assert found["nodes"][0]["cluster_interface"] == "eth1"
     assert found["image_source"] == "lookalike"
 
 
-def test_checkout_without_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkout_without_sources_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FULLMESH_CHECKOUT", str(tmp_path))
     with pytest.raises(LabError, match="LB-110"):
         lab_paths.find()
 
 
-def test_homes_share_no_run_folder(tmp_path: Path) -> None:
+def test_each_home_has_its_own_run_folder(tmp_path: Path) -> None:
     assert Paths(tmp_path / "a", tmp_path).run != Paths(tmp_path / "b", tmp_path).run
 
 
-def test_lock_is_refused_after_the_deadline(tmp_path: Path) -> None:
+def test_lock_fails_after_the_deadline(tmp_path: Path) -> None:
     taken, done = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -121,7 +123,7 @@ def test_lock_is_refused_after_the_deadline(tmp_path: Path) -> None:
 
 
 class TestCommandLine:
-    """Exit codes and streams of the commands that need no container."""
+    """Test exit codes and streams of the commands that need no container."""
 
     @pytest.fixture(autouse=True)
     def _here(self, paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +148,7 @@ class TestCommandLine:
             (["exec", "el1", "--", "true"], "LB-107"),
         ],
     )
-    def test_refusals(
+    def test_invalid_arguments_are_reported(
         self,
         argv: list[str],
         code: str,
@@ -157,55 +159,55 @@ class TestCommandLine:
         assert self.run(*argv) == 2
         assert code in capsys.readouterr().err
 
-    def test_the_variable_changes_the_default_families(
+    def test_the_environment_sets_the_default_families(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        wishes: list[Wish] = []
+        requests: list[Wish] = []
 
         def up(_paths: Paths, wish: Wish) -> Lab:
-            wishes.append(wish)
-            return recorded()
+            requests.append(wish)
+            return make_lab()
 
         monkeypatch.setattr(lifecycle, "up", up)
         monkeypatch.setenv(cli.FAMILIES_VARIABLE, "debian13")
         assert self.run("up") == self.run("up", "--families", "el") == 0
-        assert [wish.families for wish in wishes] == [("debian13",), ("el",)]
+        assert [wish.families for wish in requests] == [("debian13",), ("el",)]
         monkeypatch.setenv(cli.FAMILIES_VARIABLE, "arch")
         assert self.run("up") == 2
         assert "LB-113" in capsys.readouterr().err
 
     @pytest.mark.parametrize("more", [(), ("--",), ("--name", "demo", "--", "true")])
-    def test_exec_without_a_command(
+    def test_exec_without_a_command_is_reported(
         self, more: tuple[str, ...], paths: Paths, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        Store(paths, "demo").save(recorded())
+        Store(paths, "demo").save(make_lab())
         assert self.run("exec", "el1", *more) == 2
         assert "LB-116" in capsys.readouterr().err
 
-    def test_exec_on_an_unknown_node(
+    def test_exec_on_an_unknown_node_is_reported(
         self, paths: Paths, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        Store(paths, "demo").save(recorded())
+        Store(paths, "demo").save(make_lab())
         assert self.run("exec", "nobody", "--", "true") == 2
         assert "LB-106" in capsys.readouterr().err
 
-    def test_purge_with_remaining_labs(
+    def test_purge_with_remaining_labs_is_rejected(
         self, paths: Paths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        Store(paths, "other").save(recorded("other"))
+        Store(paths, "other").save(make_lab("other"))
         monkeypatch.setattr(lifecycle, "down", lambda _paths, _name: None)
         assert self.run("down", "--purge") == 2
         assert "LB-115" in capsys.readouterr().err
 
-    def test_status_without_a_lab(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_status_without_a_lab_is_empty(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run("status", "--json") == 0
         assert json.loads(capsys.readouterr().out) == []
 
-    def test_packages(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_packages_are_listed(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run("packages") == 0
         assert "podman" in capsys.readouterr().out.split()
 
-    def test_failed_step_is_exit_code_1(
+    def test_failed_step_gives_exit_code_1(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def fail(*_args: object) -> None:
@@ -220,7 +222,7 @@ def test_every_family_has_an_image_and_a_name() -> None:
     assert set(plan.IMAGES) == set(plan.SYSTEMS) == {*plan.FAMILIES, *plan.DEBIAN}
 
 
-def test_a_lab_of_debian_only_is_not_called_a_lookalike(tmp_path: Path) -> None:
+def test_debian_lab_uses_debian_images(tmp_path: Path) -> None:
     assert source.choose_image_source(tmp_path / "none", ("debian12", "debian13")).kind == "debian"
     assert not (tmp_path / "none").exists()
 

@@ -1,4 +1,4 @@
-"""Configuration files for podman, and what a long step says."""
+"""Podman's configuration files, and the output of long steps."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from devtools.lab.paths import Paths
 from devtools.lab.state import Lab
 
 
-def lab(kind: str = "lookalike") -> Lab:
+def make_lab(kind: str = "lookalike") -> Lab:
     return Lab("demo", 1, False, kind, "", ["el"], plan.nodes("demo", 1, ("el",), 1, False))
 
 
-def test_management_network_has_our_address() -> None:
+def test_management_network_has_the_host_address() -> None:
     text = podman.network_config("fm-demo-mgmt", "fmlab1m", "10.77.1.0/24", "10.77.1.1", True)
     found = json.loads(text)
     assert found["subnets"] == [{"subnet": "10.77.1.0/24", "gateway": "10.77.1.1"}]
@@ -33,7 +33,7 @@ def test_cluster_network_has_no_address() -> None:
     assert found["ipam_options"] == {"driver": "none"}
 
 
-def test_storage_is_our_own(paths: Paths) -> None:
+def test_storage_is_separate(paths: Paths) -> None:
     texts = podman.storage_conf(paths) + podman.containers_conf(paths, "cgroupfs", {"nofile": 9})
     assert str(paths.storage) in texts
     assert '"nofile=9:9"' in texts
@@ -46,12 +46,14 @@ def test_limits_are_finite() -> None:
 
 @pytest.mark.parametrize(("kind", "expected"), [("lookalike", True), ("registry", False)])
 def test_only_real_images_get_resolvers(kind: str, expected: bool, tmp_path: Path) -> None:
-    argv = nodes.create_arguments(lab(kind), lab().nodes[0], "image", {tmp_path: "/srv/repo:ro"})
+    argv = nodes.create_arguments(
+        make_lab(kind), make_lab().nodes[0], "image", {tmp_path: "/srv/repo:ro"}
+    )
     assert ("--dns=none" in argv) is expected
     assert "--hostname" in argv
     assert f"--volume={tmp_path}:/srv/repo:ro" in argv
     assert argv[-2:] == ["image", "/sbin/init"]
-    # podman's own /run has mode 1777, no machine's has
+    # podman's own /run has mode 1777, which no machine has
     assert any(word.startswith("--tmpfs=/run:") and "mode=755" in word for word in argv)
 
 
@@ -61,7 +63,7 @@ def test_failed_step_shows_the_last_lines_and_the_log(tmp_path: Path) -> None:
         console.step("x", [sys.executable, "-c", "print('reason'); exit(3)"], log, 20)
 
 
-def test_slow_step_is_ended_and_talks(
+def test_slow_step_shows_progress_and_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(console, "EVERY", 0.1)
@@ -70,7 +72,7 @@ def test_slow_step_is_ended_and_talks(
     assert "x: 0 s" in capsys.readouterr().err
 
 
-def test_waiting_ends_with_the_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timeout_shows_the_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nodes, "BOOT_SECONDS", 0.0)
     with pytest.raises(StepError, match="starting"):
         nodes.until("el1: systemd", lambda: "starting")
@@ -79,7 +81,7 @@ def test_waiting_ends_with_the_last_words(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     "late", [StepError("podman: no answer after 180 s"), subprocess.TimeoutExpired(["ssh"], 30)]
 )
-def test_a_late_answer_is_asked_for_again(late: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_answer_is_retried(late: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nodes, "POLL_SECONDS", 0.0)
     answers = iter((late, "starting", late))
 

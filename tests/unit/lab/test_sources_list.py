@@ -1,4 +1,4 @@
-"""Only the distribution's own archives go into an image."""
+"""Images only use the archives of their distribution."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ deb-src http://deb.example/debian bookworm main
 """
 
 
-def test_deb822() -> None:
+def test_deb822_is_converted() -> None:
     key = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
     assert sources_list.from_deb822(DEB822, "bookworm") == [
         f"deb {key} http://deb.example/debian bookworm main",
@@ -50,13 +50,13 @@ def test_deb822() -> None:
     ]
 
 
-def test_one_line_format() -> None:
+def test_one_line_format_is_filtered() -> None:
     assert sources_list.from_lines(LINES, "bookworm") == [
         "deb [signed-by=/k.gpg] http://deb.example/debian bookworm-security main contrib"
     ]
 
 
-def test_folder(tmp_path: Path) -> None:
+def test_all_files_of_the_folder_are_read(tmp_path: Path) -> None:
     (tmp_path / "sources.list").write_text("deb http://deb.example/debian bookworm main\n")
     (tmp_path / "sources.list.d").mkdir()
     (tmp_path / "sources.list.d" / "debian.sources").write_text(DEB822)
@@ -65,11 +65,11 @@ def test_folder(tmp_path: Path) -> None:
     assert sources_list.read(tmp_path, "trixie") == []
 
 
-def test_apt_gets_files_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apt_uses_separate_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources_list, "read", lambda folder, codename: ["deb http://a b main"])
-    words = sources_list.own_apt(tmp_path, lambda line: line.replace("main", "non-free"))
+    options = sources_list.own_apt(tmp_path, lambda line: line.replace("main", "non-free"))
     assert (tmp_path / "sources.list").read_text() == "deb http://a b non-free\n"
-    assert f"sourcelist={tmp_path}/sources.list -o Dir::Etc::sourceparts=- " in words
+    assert f"sourcelist={tmp_path}/sources.list -o Dir::Etc::sourceparts=- " in options
     monkeypatch.setattr(sources_list, "read", lambda folder, codename: [])
     with pytest.raises(StepError, match="no source for this release"):
         sources_list.own_apt(tmp_path / "none", str)

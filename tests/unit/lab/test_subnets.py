@@ -1,4 +1,4 @@
-"""Which subnets a lab gets, and that nobody else's are taken."""
+"""A lab's subnets do not overlap with networks in use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devtools.lab import subnets
 from devtools.lab.errors import LabError
 
 
-def used(network: str, interface: str = "eth0") -> tuple[subnets.Network, str]:
+def make_used_network(network: str, interface: str = "eth0") -> tuple[subnets.Network, str]:
     return ipaddress.ip_network(network), interface
 
 
@@ -20,29 +20,32 @@ def test_first_lab_gets_the_first_index() -> None:
     assert subnets.choose("demo", {}, [], set()) == 1
 
 
-def test_a_recorded_index_stays() -> None:
-    assert subnets.choose("demo", {"demo": 5}, [used("10.77.5.0/24", "fmlab5m")], set()) == 5
+def test_recorded_index_is_kept() -> None:
+    assert (
+        subnets.choose("demo", {"demo": 5}, [make_used_network("10.77.5.0/24", "fmlab5m")], set())
+        == 5
+    )
 
 
 @pytest.mark.parametrize(
     "network", ["10.77.1.0/24", "10.78.1.128/25", "10.77.0.0/23", "fd78:0:0:1::/64"]
 )
 def test_networks_of_the_host_are_not_used(network: str) -> None:
-    assert subnets.choose("demo", {}, [used(network)], set()) == 2
+    assert subnets.choose("demo", {}, [make_used_network(network)], set()) == 2
 
 
 def test_other_labs_and_bridges_are_not_used() -> None:
     assert subnets.choose("demo", {"other": 1}, [], {"fmlab2c"}) == 3
 
 
-def test_a_recorded_index_that_is_taken_meanwhile() -> None:
+def test_recorded_index_in_use_is_reported() -> None:
     with pytest.raises(LabError, match=r"LB-108.*eth9"):
-        subnets.choose("demo", {"demo": 5}, [used("10.77.5.0/25", "eth9")], set())
+        subnets.choose("demo", {"demo": 5}, [make_used_network("10.77.5.0/25", "eth9")], set())
 
 
-def test_no_subnet_is_free() -> None:
+def test_lack_of_free_subnets_is_reported() -> None:
     with pytest.raises(LabError, match="LB-108"):
-        subnets.choose("demo", {}, [used("10.0.0.0/8")], set())
+        subnets.choose("demo", {}, [make_used_network("10.0.0.0/8")], set())
 
 
 def test_routes_are_read_without_the_default_route() -> None:
@@ -54,10 +57,13 @@ def test_routes_are_read_without_the_default_route() -> None:
             {"type": "local", "dst": "10.1.0.9", "dev": "eth0"},
         ]
     )
-    assert subnets.read_routes(text) == [used("10.1.0.0/16"), used("10.2.0.1/32", "eth1")]
+    assert subnets.read_routes(text) == [
+        make_used_network("10.1.0.0/16"),
+        make_used_network("10.2.0.1/32", "eth1"),
+    ]
 
 
-def test_no_routes() -> None:
+def test_empty_route_list_has_no_networks() -> None:
     assert subnets.read_routes("") == []
 
 
