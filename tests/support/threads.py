@@ -69,7 +69,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "launcher-argument": ("LG-323",),
     "library-missing": ("LG-526",),
     "library-old": ("LG-526", "LG-536"),
-    "limits": ("LG-515",),
+    "limits": ("LG-515", "LG-615"),
     "link-flaps": ("LG-443",),
     "link-local": ("LG-429",),
     "loopback": ("LG-106", "LG-109"),

@@ -97,6 +97,7 @@ UNKNOWN: dict[str, tuple[str, str]] = {
             "sanitizer": "==4711==ERROR: AddressSanitizer: heap-use-after-free on address 0x60",
             "kernel": "kernel: Kernel panic - not syncing: Fatal exception",
             "glog": "F1119 08:22:23.602082 1513663 1513663 x.cc:298] The store is away",
+            "Open MPI's runtime": "[n1:9] [[4321,0],0] ORTE_ERROR_LOG: Not found in file ess_hnp.c at line 320",
             "glog with a rank": "[rank3]:[E1126 10:00:00.1 Watchdog.cpp:12] The queue is stuck",
         }.items()
     },
@@ -318,6 +319,7 @@ def test_an_error_of_the_network_or_of_another_process_is_not_the_programs_own(l
         "Exception: data did not match any variant of untagged enum ModelWrapper at line 250",
         "Exception: Current loss scale already at minimum - cannot decrease scale anymore.",
         "RuntimeError: Rank 3, iteration 5: Unexpected result nan",
+        "SystemExit: 2",
     ],
 )
 def test_errors_of_data_and_settings_are_the_programs_own(line: str) -> None:

@@ -46,6 +46,9 @@ SIGNS = [
     "Rank 0 scheduler is dead. Please check the other logs.",
     "EX0002: The wait execution of the register times out.",
     "loss is nan, stopping training",
+    "StopIteration",
+    "[rank3]: KeyboardInterrupt",
+    "SystemExit: 2",
     "upstream connect error or disconnect/reset before headers",
 ]
 

@@ -84,7 +84,7 @@ CRASH = re.compile(
 )
 WORD = re.compile(
     r"(?<![\w-])(?<!\b0 )(?:[Ff]ailed|[Rr]efused|[Tt]imed out|No route to host|error occurred)\b(?![\"']?\s*[=:]\s*0\b)"
-    r"|^panic: "
+    r"|^panic: |\b(?:ORTE|PRTE|PMIX)_ERROR_LOG: |\bPMIX ERROR: "
     r"|\b(?:died|exited|terminated|ended)\b.{0,60}\bexit code:? ?-?[1-9]"
 )
 # the program itself says that it continues
@@ -145,12 +145,19 @@ NAMED = re.compile(
     r"|(?:[a-z_]\w{0,60}\.){1,10}(?:Missing\w{0,40}Value|BackendCompilerFailed|Arrow[A-Z]\w{0,40}))"
     r": (?P<message>\S.{0,400})"
 )
+# exceptions that a program raises without a message
+BARE = re.compile(
+    r"^(?:\[rank\d{1,7}\]: ?)?(?P<error>AssertionError|NotImplementedError|Stop(?:Async)?Iteration|SystemExit)"
+    r"(?:: (?P<message>-?[1-9]\d{0,4}))?$"
+)
 # Python's own words about a file, which is named
 FILE_ERROR = re.compile(r"\[Errno (?:2|13|17|20|21|39)\] ?")
 
 
 def parse_own_error(line: str) -> tuple[str, str] | None:
     """Return an exception of the program's own with its message. None for another process's or the machine's error."""
+    if bare := BARE.match(line[:SEEN].strip()):
+        return bare["error"], bare["message"] or "no message"
     found = NAMED.search(line[:SEEN])
     if found is None or is_echo(line) or WRAPPER.search(line[:SEEN]):
         return None
@@ -204,6 +211,7 @@ SIGN = re.compile(
     r"|(?<![\w-])error(?= (?:\d+\b|in\b|at\b|code\b|while\b|when\b|during\b|from\b)|: (?!-?\d+\.\d))"
     r"|(?<![\w-])exit(?:ed|s)?(?:[ _-]with)?[ _-]?(?:code|status)\W{1,8}(?:[1-9]|-\d)|\bexited,? code=(?!exited)\w"
     r"|\b(?:CUDA|HSA_STATUS|CCL|PMIX|UCS|OMPI|MPI)_ERR(?:OR)?(?:_[A-Z]+)+\b|\b(?:cuda|hip)Error[A-Z]\w+"
+    r"|^(?:\[rank\d{1,7}\]: ?)?(?:Stop(?:Async)?Iteration|KeyboardInterrupt|SystemExit|GeneratorExit)(?:: [1-9-].*)?$"
     r"|\bCU\w{2,6}_STATUS_(?!SUCCESS)[A-Z]|\bBUG: |\bOops: |\[Hardware Error\]"
 )
 # a program's own words about the cause or the fix, next to its error

@@ -34,6 +34,7 @@ CAUSE = LogCause(
         Pattern("fi_getinfo() ", r"NET/OFI .{0,40}fi_getinfo\(\) (?:call )?failed"),
         Pattern("Only EFA provider is supported", r"NET/OFI Only EFA provider is supported"),
         Pattern("find any optimal provider", r"NET/OFI Couldn't find any optimal provider"),
+        Pattern("Unable to find a protocol", r"NET/OFI Unable to find a protocol that worked"),
         Pattern("No eligible providers", r"NET/OFI No eligible providers (?:were )?found"),
     ),
     weight=84,
