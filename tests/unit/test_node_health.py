@@ -19,7 +19,9 @@ import fullmesh_health as health
 import fullmesh_health_history as health_history
 import pytest
 import yaml
+from ansible.module_utils.fullmesh.probe import observe
 
+from fullmesh.diagnose import shape
 from fullmesh.roles.node_health import find_node_health_faults
 from fullmesh.settings import ROOT
 
@@ -115,6 +117,25 @@ def test_the_history_stays_bounded(home: Path) -> None:
     assert health_history.read_history() == history
 
 
+def test_a_survey_reads_the_last_verdicts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe, "HEALTH", health_history.HISTORY)
+    assert observe.observe_health() == []
+    history = health_history.make_empty_history()
+    verdicts = [verdict(), verdict(("HC-161", ("n1",))), verdict(fit=None)]
+    for at in range(observe.MOST_SPANS + 2):
+        health_history.add_verdict(history, verdicts[at % 3], {}, NOW + at)
+    health_history.write_history(history)
+    found = observe.observe_health()
+    assert [one["first"] for one in found] == list(range(NOW + 2, NOW + 2 + observe.MOST_SPANS))
+    assert [(one["state"], one["codes"]) for one in found[:3]] == [
+        ("not checked", []),
+        ("fit", []),
+        ("not fit", ["HC-161"]),
+    ]
+    kept = shape.fit_or_default(shape.FACTS, {"addresses": {}, "health": found})
+    assert kept == {"addresses": {}, "health": found}
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -126,9 +147,13 @@ def test_the_history_stays_bounded(home: Path) -> None:
         "{" * 100_000,
     ],
 )
-def test_a_damaged_history_is_an_empty_one(home: Path, text: str) -> None:
+def test_a_damaged_history_is_an_empty_one(
+    home: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (home / "health").mkdir()
     (home / "health/history.json").write_text(text)
+    monkeypatch.setattr(observe, "HEALTH", health_history.HISTORY)
+    assert observe.observe_health() == []
     assert health_history.read_history() == health_history.make_empty_history()
     assert health_history.describe_history(health_history.read_history()) == [
         "no check is recorded"

@@ -18,6 +18,8 @@ from ..tools import ip
 
 if TYPE_CHECKING:
     from ..schema.ladder import (
+        HealthSpan,
+        HealthState,
         JobVersions,
         LadderFacts,
         LadderNodeParams,
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
         PlannedNic,
     )
 
+# written by node_programs/fullmesh_health_history.py
+HEALTH = "/var/lib/fullmesh/health/history.json"
+MOST_SPANS, MOST_CODES = 10, 4
 VERSIONS = """
 import json, os, platform, re
 cuda = build = ""
@@ -168,6 +173,23 @@ def observe_nccl(interface: str, family: int) -> NcclListener:
     return seen
 
 
+def observe_health() -> list[HealthSpan]:
+    """Return the last verdicts of fullmesh-check, [] if this account cannot read them or none is recorded."""
+    words: dict[str, HealthState] = {"True": "fit", "False": "not fit", "None": "not checked"}
+    try:
+        return [
+            {
+                "state": words[str(span["fit"])],
+                "first": int(span["first"]),
+                "last": int(span["last"]),
+                "codes": [str(code)[:20] for code in span["codes"]][:MOST_CODES],
+            }
+            for span in parse_foreign_json(read_proc_text(HEALTH))["spans"][-MOST_SPANS:]
+        ]
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
 def observe_node(want: LadderNodeParams) -> LadderFacts:
     """Observe the node once."""
     begun = time.monotonic()
@@ -205,6 +227,9 @@ def observe_node(want: LadderNodeParams) -> LadderFacts:
         "boot": read_proc_text("/proc/sys/kernel/random/boot_id"),
         "clock": time.time(),
     }
+    health = observe_health()
+    if health:
+        facts["health"] = health
     if not want["beside"]:
         facts["names"] = observe_names(want["hosts"], address)
     facts["seconds"] = round(time.monotonic() - begun, 3)

@@ -232,6 +232,18 @@ class JobVersions(TypedDict):
     torch_nccl: str
 
 
+HealthState = Literal["fit", "not fit", "not checked"]
+
+
+class HealthSpan(TypedDict):
+    """Equal verdicts of fullmesh-check that follow each other. ``first``, ``last``: seconds since 1970."""
+
+    state: HealthState
+    first: int
+    last: int
+    codes: list[str]
+
+
 class LadderFactsBase(TypedDict):
     """Every address of the node and its interface."""
 
@@ -248,6 +260,7 @@ class LadderFacts(LadderFactsBase, total=False):
         boot: the kernel's boot id.
         clock: seconds since 1970 at the end of the observation.
         seconds: how long it took.
+        health: the last verdicts that the role node_health recorded, oldest first.
     """
 
     interface: PlannedNic
@@ -264,6 +277,7 @@ class LadderFacts(LadderFactsBase, total=False):
     clock: float
     seconds: float
     survey: NodeSurvey
+    health: list[HealthSpan]
 
 
 class ProbePort(TypedDict):

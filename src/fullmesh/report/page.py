@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fullmesh.report import blocks, causes, matrix, model, rails, view
+from fullmesh.report import blocks, causes, health, matrix, model, rails, view
 from fullmesh.report.compare import Comparison
 from fullmesh.report.model import scrub_texts
 from fullmesh.result.types import Result
@@ -89,6 +89,7 @@ def render_report_page(raw: Result, against: Comparison | None = None) -> str:
             most_broken=view.MOST_BROKEN,
             slow=view.list_slow_links(result),
             states=list(model.STATES.values()),
+            health=health.draw_health(result),
             versions=view.compare_versions(result),
             looked_at=view.describe_measured(result),
             logs=view.list_failed_logs(result),

@@ -49,7 +49,7 @@ def summarize_node(seen: ClusterObservations, name: str, system: str) -> NodeSum
     """Summarize one node."""
     facts = seen.facts(name)
     versions = facts.get("versions", {})
-    kept = ("interface", "names", "limits", "sysctls", "cpus", "clock")
+    kept = ("interface", "names", "limits", "sysctls", "cpus", "clock", "health")
     return {
         "address": seen.address(name),
         "interface": str(facts.get("interface", {}).get("name", "")),

@@ -18,6 +18,7 @@ from report_samples import built, dropped, large
 from fullmesh.causes.engine import load_causes
 from fullmesh.report import (
     causes,
+    health,
     heat,
     matrix,
     model,
@@ -202,3 +203,26 @@ def contrast(one: str, other: str) -> float:
 
     low, high = sorted((light(one), light(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+def test_the_page_draws_the_verdicts_of_the_nodes_checks() -> None:
+    result = built()
+    assert "Health" not in Page(page.render_report_page(result)).text()
+    end = int(health.datetime.fromisoformat(result["finished"]).timestamp())
+    fit = {"state": "fit", "codes": []}
+    broken = {"state": "not fit", "codes": ["HC-161"], "first": end - 7200, "last": end - 3700}
+    spans = [{**fit, "first": end - 14400, "last": end - 7300}, broken]
+    result["nodes"]["el1"]["facts"]["health"] = [*spans, {**fit, "first": end - 3600, "last": end}]
+    result["nodes"]["ubuntu1"]["facts"]["health"] = [{**broken, "last": end}, {"state": "odd"}]
+    drawing = health.draw_health(result)
+    assert drawing is not None
+    faulty, repaired = drawing.rows
+    assert (faulty.node, faulty.state, faulty.bars) == (
+        "ubuntu1",
+        "not fit: HC-161",
+        [("bad", 500.0, 500.0)],
+    )
+    assert repaired.bars == [("ok", 0.0, 500.0), ("bad", 500.0, 250.0), ("ok", 750.0, 250.0)]
+    shown = Page(page.render_report_page(result)).text()
+    assert "not fit: HC-161 from 2026-01-02 01:04 to 2026-01-02 02:02" in shown
+    assert "verdicts of the nodes' own checks, 2026-01-01 23:04 to 2026-01-02 03:04 UTC" in shown
