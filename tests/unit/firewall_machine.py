@@ -1,4 +1,4 @@
-"""What the tests of the peers' firewall share: a simulated machine, zones, policies and rules."""
+"""Shared by the tests of the peers' firewall: a simulated machine, zones, policies and rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WANT: dict[str, Any] = {
 }
 
 
-def rendered(**change: Any) -> dict[str, str]:
+def render_files(**change: Any) -> dict[str, str]:
     return {
         path: text for path, text in firewalld_files.render_own_files(WANT | change).items() if text
     }
@@ -46,7 +46,7 @@ ZONE_FILE = "/etc/firewalld/zones/fullmesh.xml"
 JOB_FILE = "/etc/firewalld/policies/fullmesh-job.xml"
 
 
-def put(root: Path, path: str, text: str) -> None:
+def write_file(root: Path, path: str, text: str) -> None:
     target = Path(str(root) + path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
@@ -84,21 +84,21 @@ fullmesh-ssh (active)
 """
 
 
-def rule(chain: str, *expressions: dict[str, Any]) -> dict[str, Any]:
+def build_rule(chain: str, *expressions: dict[str, Any]) -> dict[str, Any]:
     return {"rule": {"family": "inet", "chain": chain, "handle": 7, "expr": list(expressions)}}
 
 
-def dport(port: Any) -> dict[str, Any]:
+def match_tcp_port(port: Any) -> dict[str, Any]:
     left = {"payload": {"protocol": "tcp", "field": "dport"}}
     return {"match": {"op": "==", "left": left, "right": port}}
 
 
-def udp(port: Any) -> dict[str, Any]:
+def match_udp_port(port: Any) -> dict[str, Any]:
     left = {"payload": {"protocol": "udp", "field": "dport"}}
     return {"match": {"op": "==", "left": left, "right": port}}
 
 
-def source(name: str) -> dict[str, Any]:
+def match_source(name: str) -> dict[str, Any]:
     left = {"payload": {"protocol": "ip", "field": "saddr"}}
     return {"match": {"op": "==", "left": left, "right": "@" + name}}
 
@@ -109,16 +109,16 @@ ACCEPT: dict[str, Any] = {"accept": None}
 JOB = "filter_IN_policy_fullmesh-job"
 
 
-def jump(chain: str, target: str) -> dict[str, Any]:
-    return rule(chain, {"jump": {"target": target}})
+def build_jump(chain: str, target: str) -> dict[str, Any]:
+    return build_rule(chain, {"jump": {"target": target}})
 
 
-def job(*matches: dict[str, Any], family: str = "4") -> dict[str, Any]:
-    """A rule of the peers' policy, as firewalld 1.3.3 loads it."""
-    return rule(JOB + "_allow", source("fullmesh-peers" + family), *matches, ACCEPT)
+def build_job_rule(*matches: dict[str, Any], family: str = "4") -> dict[str, Any]:
+    """Build a rule of the peers' policy, as firewalld 1.3.3 loads it."""
+    return build_rule(JOB + "_allow", match_source("fullmesh-peers" + family), *matches, ACCEPT)
 
 
-def kernel() -> list[dict[str, Any]]:
+def build_ruleset() -> list[dict[str, Any]]:
     ssh = "filter_IN_policy_fullmesh-ssh"
     ports = (22, 29500, {"range": [50000, 54095]})
     return [
@@ -126,40 +126,44 @@ def kernel() -> list[dict[str, Any]]:
         {"set": {"name": "fullmesh-peers4", "elem": ["10.0.0.12", "10.0.0.11"]}},
         {"set": {"name": "fullmesh-peers6", "elem": ["fd00::11"]}},
         {"set": {"name": "fullmesh-controllers4", "elem": ["198.51.100.7"]}},
-        jump("filter_INPUT_POLICIES_pre", ssh),
-        jump("filter_INPUT_POLICIES_pre", JOB),
-        rule("filter_INPUT_ZONES", {"goto": {"target": "filter_IN_public"}}),
-        jump(ssh, ssh + "_allow"),
-        jump(JOB, JOB + "_allow"),
-        *(job(dport(port), family=family) for family in "46" for port in ports),
-        rule(ssh + "_allow", source("fullmesh-controllers4"), dport(22), ACCEPT),
-        rule("filter_IN_public_allow", dport(22), ACCEPT),
+        build_jump("filter_INPUT_POLICIES_pre", ssh),
+        build_jump("filter_INPUT_POLICIES_pre", JOB),
+        build_rule("filter_INPUT_ZONES", {"goto": {"target": "filter_IN_public"}}),
+        build_jump(ssh, ssh + "_allow"),
+        build_jump(JOB, JOB + "_allow"),
+        *(build_job_rule(match_tcp_port(port), family=family) for family in "46" for port in ports),
+        build_rule(
+            ssh + "_allow", match_source("fullmesh-controllers4"), match_tcp_port(22), ACCEPT
+        ),
+        build_rule("filter_IN_public_allow", match_tcp_port(22), ACCEPT),
     ]
 
 
-def strict() -> list[dict[str, Any]]:
-    """The same with the peers bound to our zone."""
+def build_ruleset_of_zone() -> list[dict[str, Any]]:
+    """Build the ruleset of earlier versions, which also binds the peers to Fullmesh's zone."""
     goto = {"goto": {"target": "filter_IN_fullmesh"}}
-    bound = [rule("filter_INPUT_ZONES", source("fullmesh-peers" + f), goto) for f in "46"]
-    return [*kernel(), *bound]
+    bound = [
+        build_rule("filter_INPUT_ZONES", match_source("fullmesh-peers" + f), goto) for f in "46"
+    ]
+    return [*build_ruleset(), *bound]
 
 
-def without(text: str) -> list[dict[str, Any]]:
-    return [item for item in kernel() if text not in json.dumps(item)]
+def build_ruleset_without(text: str) -> list[dict[str, Any]]:
+    return [item for item in build_ruleset() if text not in json.dumps(item)]
 
 
 class Machine:
-    """Stands for systemctl, firewall-cmd and nft."""
+    """Simulate systemctl, firewall-cmd and nft."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.units = {firewall_peers.UNIT: ("loaded", "inactive", "disabled")}
         self.table: list[dict[str, Any]] = []
         self.calls: list[str] = []
-        self.table_after = kernel()
-        self.others: list[dict[str, Any]] = []
+        self.table_after = build_ruleset()
+        self.foreign_rules: list[dict[str, Any]] = []
         self.answers: dict[str, str] = {"iptables-save": "", "ip6tables-save": "", "ip": ""}
-        self.told: dict[str, str] = {}
+        self.outputs: dict[str, str] = {}
         self.fails = ""
 
     def run(self, argv: list[str]) -> tuple[int, str]:
@@ -173,13 +177,13 @@ class Machine:
                 self.units.get(n, ("not-found", "inactive", ""))
                 for n in argv[argv.index("--") + 1 :]
             ]
-            form = "LoadState={}\nActiveState={}\nUnitFileState={}\n"
-            return 0, "\n".join(form.format(*state) for state in states)
+            text = "LoadState={}\nActiveState={}\nUnitFileState={}\n"
+            return 0, "\n".join(text.format(*state) for state in states)
         if argv[0] == "nft":
-            rules = self.others if line.endswith("ruleset") else self.table
+            rules = self.foreign_rules if line.endswith("ruleset") else self.table
             return 0, json.dumps({"nftables": rules})
-        if line in self.told:
-            return 0, self.told[line]
+        if line in self.outputs:
+            return 0, self.outputs[line]
         if line.endswith("list-all-zones"):
             return 0, ZONES
         if "start firewalld" in line or line == "firewall-cmd --reload":
@@ -187,8 +191,8 @@ class Machine:
         return 0, self.answers.get(argv[0], "")
 
     def commands(self) -> str:
-        looks = (" show", "nft ", "-save", "get-zone")
-        return "\n".join(call for call in self.calls if not any(word in call for word in looks))
+        queries = (" show", "nft ", "-save", "get-zone")
+        return "\n".join(call for call in self.calls if not any(word in call for word in queries))
 
 
 PARAMS: dict[str, Any] = {
@@ -208,17 +212,17 @@ PARAMS: dict[str, Any] = {
 }
 
 
-def firewall(machine: Machine, check: bool = False, **change: Any) -> firewall_peers.Firewall:
+def make_firewall(machine: Machine, check: bool = False, **change: Any) -> firewall_peers.Firewall:
     return firewall_peers.Firewall(PARAMS | change, check, machine.run, str(machine.root))
 
 
-def refused(machine: Machine, **change: Any) -> str:
+def expect_refusal(machine: Machine, **change: Any) -> str:
     with pytest.raises(firewall_peers.FirewallRefusedError) as caught:
-        firewall(machine, **change).present()
+        make_firewall(machine, **change).present()
     return str(caught.value)
 
 
-def ours(machine: Machine) -> list[str]:
+def list_own_files(machine: Machine) -> list[str]:
     return sorted(
         path
         for path in firewalld_files.map_own_paths("fullmesh").values()
@@ -226,14 +230,14 @@ def ours(machine: Machine) -> list[str]:
     )
 
 
-SSH_FOR_ALL = "### tuple ### allow tcp 22 0.0.0.0/0 any 0.0.0.0/0 in\n"
+SSH_RULE = "### tuple ### allow tcp 22 0.0.0.0/0 any 0.0.0.0/0 in\n"
 
 
-def with_ufw(machine: Machine, rules: str = "") -> None:
-    """ufw, enabled."""
-    put(machine.root, ufw.COMMAND, "")
-    put(machine.root, "/etc/ufw/ufw.conf", "# x\nENABLED = yes\n")
-    put(machine.root, "/etc/ufw/user.rules", rules + SSH_FOR_ALL)
+def enable_ufw(machine: Machine, rules: str = "") -> None:
+    """Install and enable ufw."""
+    write_file(machine.root, ufw.COMMAND, "")
+    write_file(machine.root, "/etc/ufw/ufw.conf", "# x\nENABLED = yes\n")
+    write_file(machine.root, "/etc/ufw/user.rules", rules + SSH_RULE)
 
 
 RULES = """\
@@ -242,31 +246,28 @@ RULES = """\
 """
 
 
-def taken_over(machine: Machine, fails: str = "") -> firewall_peers.Firewall:
-    with_ufw(machine, RULES.splitlines(keepends=True)[0])
+def prepare_ufw_takeover(machine: Machine, fails: str = "") -> firewall_peers.Firewall:
+    enable_ufw(machine, RULES.splitlines(keepends=True)[0])
     machine.answers["/usr/sbin/ufw"] = "Status: active\n"
     chain = "filter_IN_policy_fullmesh-ufw_post"
-    accepts = [rule(chain, dport(port), {"accept": None}) for port in (8080, 22)]
-    machine.table_after = [*kernel(), *accepts]
+    accepts = [build_rule(chain, match_tcp_port(port), {"accept": None}) for port in (8080, 22)]
+    machine.table_after = [*build_ruleset(), *accepts]
     machine.fails = fails
-    return firewall(machine)
+    return make_firewall(machine)
 
 
-def remembered(machine: Machine, *, active: bool) -> None:
-    """The role's own record: whether firewalld ran when it came."""
+def save_undo_point(machine: Machine, *, active: bool) -> None:
+    """Save the role's undo point, with the state of firewalld before its first run."""
     unit = {"found": True, "active": active, "enabled": ""}
     before = record.make_empty_record("peer_firewall") | {"services": {firewall_peers.UNIT: unit}}
     record.UndoPoint(str(machine.root), "peer_firewall").save(before, {})
 
 
-# Without what is a part of it (PartOf=), as fail2ban is.
-STOPPED = "systemctl stop --job-mode=ignore-dependencies firewalld.service"
+# Without units that are part of firewalld (PartOf=), such as fail2ban.
+STOP_COMMAND = "systemctl stop --job-mode=ignore-dependencies firewalld.service"
 
 
-JOB_FILE = "/etc/firewalld/policies/fullmesh-job.xml"
-
-
-def journal() -> engine.Journal:
+def read_journal() -> engine.Journal:
     return cast("engine.Journal", engine.read_json(f"{engine.STORE}/peer_firewall/journal.json"))
 
 
@@ -282,13 +283,13 @@ OLD_ZONE = f"""<?xml version="1.0" encoding="utf-8"?>
 
 # /proc/net of a lab node: sshd; listeners on 8000, 8001 (IPv6), 8003 (eth1's address), 50010, 2049/udp; on loopback
 # 8002 and 323/udp; a DHCP client, LLMNR, a connected and a nameless UDP client; one peer connected to 8000.
-SOCKETS = Path(__file__).parent / "data/sockets"
+SOCKET_FILES = Path(__file__).parent / "data/sockets"
 
 
 OWNERS = {"348453": "python3", "348458": "nfsd", "348454": "python3"}
 
 
-CARDS = """\
+ADDRESSES = """\
 2: eth0    inet 10.77.1.11/24 brd 10.77.1.255 scope global eth0
 3: eth1    inet 10.78.1.11/24 scope global eth1
 """
@@ -297,30 +298,32 @@ CARDS = """\
 ONLY_SSH = '<zone><service name="ssh"/></zone>'
 
 
-def bare(machine: Machine) -> Machine:
-    """A node that never had a firewall, with what listens there."""
+def remove_firewall(machine: Machine) -> Machine:
+    """Make a node that never had a firewall, with its listeners."""
     for name in ("tcp", "tcp6", "udp", "udp6"):
-        put(machine.root, "/proc/net/" + name, (SOCKETS / name).read_text(encoding="utf-8"))
-    put(machine.root, "/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
+        write_file(
+            machine.root, "/proc/net/" + name, (SOCKET_FILES / name).read_text(encoding="utf-8")
+        )
+    write_file(machine.root, "/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
     for pid, inode in enumerate(OWNERS, 580):
-        put(machine.root, f"/proc/{pid}/comm", OWNERS[inode] + "\n")
+        write_file(machine.root, f"/proc/{pid}/comm", OWNERS[inode] + "\n")
         place = Path(f"{machine.root}/proc/{pid}/fd")
         place.mkdir()
         (place / "3").symlink_to(f"socket:[{inode}]")
-    put(machine.root, "/etc/firewalld/zones/public.xml", ONLY_SSH)
-    machine.answers["ip"] = CARDS
+    write_file(machine.root, "/etc/firewalld/zones/public.xml", ONLY_SSH)
+    machine.answers["ip"] = ADDRESSES
     return machine
 
 
-def others(port: int) -> list[dict[str, Any]]:
-    """A table of the user's that drops a port."""
+def build_foreign_rules(port: int) -> list[dict[str, Any]]:
+    """Build a table of the user that drops a port."""
     chain = {"family": "inet", "table": "mine", "name": "in", "hook": "input", "prio": 0}
     drop = {
         "family": "inet",
         "table": "mine",
         "chain": "in",
         "handle": 4,
-        "expr": [dport(port), {"drop": None}],
+        "expr": [match_tcp_port(port), {"drop": None}],
     }
     return [{"chain": chain | {"policy": "accept"}}, {"rule": drop}]
 

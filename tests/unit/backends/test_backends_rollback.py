@@ -50,9 +50,7 @@ def test_restore_removes_new_devices_with_vlans_first(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_restore_sets_addresses_mtu_and_routes_after_the_owner(
-    name: str,
-) -> None:
+def test_restore_sets_addresses_mtu_and_routes_after_the_owner(name: str) -> None:
     before = snapshot(name, [TAGGED])
     lines = flat(network_owner.get_backend(name).build_reactivation_commands(["bond0.7"], before))
     assert lines[-5:] == [

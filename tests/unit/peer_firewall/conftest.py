@@ -1,4 +1,4 @@
-"""A node's root with firewalld's own files, and a simulated machine around it."""
+"""A root with firewalld's own files, and a simulated machine."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ansible.module_utils.fullmesh.firewall import (
     preserve,
 )
 from ansible.module_utils.fullmesh.transaction import engine, session
-from firewall_machine import PUBLIC, Machine, put
+from firewall_machine import PUBLIC, Machine, write_file
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    put(tmp_path, "/usr/lib/firewalld/zones/public.xml", PUBLIC)
-    put(tmp_path, "/usr/lib/firewalld/zones/trusted.xml", '<zone target="ACCEPT"/>')
+    write_file(tmp_path, "/usr/lib/firewalld/zones/public.xml", PUBLIC)
+    write_file(tmp_path, "/usr/lib/firewalld/zones/trusted.xml", '<zone target="ACCEPT"/>')
     text = '<service><port port="22" protocol="tcp"/></service>'
-    put(tmp_path, "/usr/lib/firewalld/services/ssh.xml", text)
+    write_file(tmp_path, "/usr/lib/firewalld/services/ssh.xml", text)
     return tmp_path
 
 
 @pytest.fixture
 def machine(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    put(root, "/etc/firewalld/firewalld.conf", "DefaultZone=public\n")
+    write_file(root, "/etc/firewalld/firewalld.conf", "DefaultZone=public\n")
     monkeypatch.setattr(session, "list_ssh_clients", lambda environ, pid: [])
     monkeypatch.setattr(session, "find_ssh_session", lambda environ, pid: [])
     monkeypatch.setattr(session, "list_ssh_ports", lambda environ, pid: [22])

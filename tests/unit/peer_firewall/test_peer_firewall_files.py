@@ -11,50 +11,53 @@ from xml.etree import ElementTree
 from ansible.module_utils.fullmesh.firewall import (
     firewalld_files,
 )
-from firewall_machine import JOB_FILE, ZONE_FILE, rendered
+from firewall_machine import JOB_FILE, ZONE_FILE, render_files
 from hypothesis import given
 from hypothesis import strategies as st
 
 
-def of_job(**change: Any) -> list[tuple[str, str]]:
+def parse_job_policy(**settings: Any) -> list[tuple[str, str]]:
     """Return (source, port) of every rule of the peers' policy."""
-    policy = ElementTree.fromstring(rendered(**change)[JOB_FILE])  # noqa: S314 (ours)
+    policy = ElementTree.fromstring(render_files(**settings)[JOB_FILE])  # noqa: S314 (ours)
     assert (policy.get("target"), policy.get("priority")) == ("CONTINUE", "-19000")
     found = []
     for one in policy.findall("rule"):
         source, port = one.find("source"), one.find("port")
         assert source is not None
         assert one.find("accept") is not None
-        words = [] if port is None else [port.get("port"), port.get("protocol")]
-        found.append((str(source.get("ipset")), "/".join(map(str, words))))
+        opened = [] if port is None else [port.get("port"), port.get("protocol")]
+        found.append((str(source.get("ipset")), "/".join(map(str, opened))))
     return found
 
 
-def test_the_policy_opens_exact_ports_to_peers_only() -> None:
+def test_policy_opens_exact_ports_to_peers_only() -> None:
     ports = ["22/tcp", "29500/tcp", "50000-54095/tcp"]
-    wanted = [(f"fullmesh-peers{family}", port) for family in "46" for port in ports]
-    assert of_job() == wanted
-    assert ZONE_FILE not in rendered()
+    expected = [(f"fullmesh-peers{family}", port) for family in "46" for port in ports]
+    assert parse_job_policy() == expected
+    assert ZONE_FILE not in render_files()
 
 
 def test_peers_only_binds_peers_to_a_zone_without_openings() -> None:
-    zone = ElementTree.fromstring(rendered(mode="peers_only")[ZONE_FILE])  # noqa: S314 (ours)
+    zone = ElementTree.fromstring(render_files(mode="peers_only")[ZONE_FILE])  # noqa: S314 (ours)
     assert zone.get("target") is None  # the default: reject the rest, accept ICMP
     assert [tag.get("ipset") for tag in zone.findall("source")] == [
         "fullmesh-peers4",
         "fullmesh-peers6",
     ]
     assert {tag.tag for tag in zone} == {"short", "description", "source"}
-    assert of_job(mode="peers_only") == of_job()
+    assert parse_job_policy(mode="peers_only") == parse_job_policy()
 
 
 def test_peers_trusted_accepts_everything_from_the_same_sources() -> None:
-    assert of_job(mode="peers_trusted") == [("fullmesh-peers4", ""), ("fullmesh-peers6", "")]
-    assert ZONE_FILE not in rendered(mode="peers_trusted")
+    assert parse_job_policy(mode="peers_trusted") == [
+        ("fullmesh-peers4", ""),
+        ("fullmesh-peers6", ""),
+    ]
+    assert ZONE_FILE not in render_files(mode="peers_trusted")
 
 
 def test_controllers_get_ssh_without_removing_other_access() -> None:
-    text = rendered(ssh_ports=[2222, 22])["/etc/firewalld/policies/fullmesh-ssh.xml"]
+    text = render_files(ssh_ports=[2222, 22])["/etc/firewalld/policies/fullmesh-ssh.xml"]
     policy = ElementTree.fromstring(text)  # noqa: S314 (ours)
     assert policy.get("target") == "CONTINUE"
     assert int(str(policy.get("priority"))) < -15000
@@ -67,10 +70,10 @@ ALL_FILE = "/etc/firewalld/policies/fullmesh-all.xml"
 
 
 def test_services_are_open_to_their_allowed_clients() -> None:
-    files = rendered(controller_ports=["8443/tcp"], public_ports=["8000/tcp", "9000-9010/udp"])
+    files = render_files(controller_ports=["8443/tcp"], public_ports=["8000/tcp", "9000-9010/udp"])
     ssh = ElementTree.fromstring(files["/etc/firewalld/policies/fullmesh-ssh.xml"])  # noqa: S314 (ours)
-    ports_of_ssh = [rule.find("port").get("port") for rule in ssh.findall("rule")]  # type: ignore[union-attr]
-    assert ports_of_ssh == ["22", "8443"]
+    ssh_ports = [rule.find("port").get("port") for rule in ssh.findall("rule")]  # type: ignore[union-attr]
+    assert ssh_ports == ["22", "8443"]
     public = ElementTree.fromstring(files[ALL_FILE])  # noqa: S314 (ours)
     assert public.get("target") == "CONTINUE"
     assert int(str(public.get("priority"))) < 0  # before the zone that binds peers in peers_only
@@ -78,11 +81,11 @@ def test_services_are_open_to_their_allowed_clients() -> None:
         ("8000", "tcp"),
         ("9000-9010", "udp"),
     ]
-    assert ALL_FILE not in rendered()
+    assert ALL_FILE not in render_files()
 
 
 def test_families_without_addresses_have_no_files() -> None:
-    names = {Path(path).name for path in rendered(peers=["10.0.0.1"])}
+    names = {Path(path).name for path in render_files(peers=["10.0.0.1"])}
     assert names == {
         "fullmesh-job.xml",
         "fullmesh-ssh.xml",
@@ -91,13 +94,13 @@ def test_families_without_addresses_have_no_files() -> None:
     }
 
 
-def test_names_fit_firewalld() -> None:
+def test_names_fit_the_limits_of_firewalld() -> None:
     for path in firewalld_files.map_own_paths("x" * 13).values():
         limit = 31 if "/ipsets/" in path else 17  # firewalld: max_zone_name_len, IPSET_MAXNAMELEN
         assert len(Path(path).stem) <= limit
 
 
-def test_addresses_are_sorted_joined_and_cleaned() -> None:
+def test_addresses_are_sorted_and_normalized() -> None:
     found = firewalld_files.group_by_family(
         ["10.0.0.12", "::ffff:10.0.0.11", "fe80::1%eth0", "127.0.0.1", "10.0.0.12"]
     )
@@ -111,8 +114,8 @@ def test_addresses_of_another_network_are_skipped() -> None:
     assert found == {"4": ["10.9.0.0/16", "198.51.100.7"], "6": ["fd00:9::/32"]}
 
 
-def test_a_set_has_intervals_only_if_it_contains_a_network() -> None:
-    files = rendered(controllers=["10.9.0.0/16", "fd00::7"])
+def test_set_has_intervals_only_if_it_contains_a_network() -> None:
+    files = render_files(controllers=["10.9.0.0/16", "fd00::7"])
     kinds = {
         name: ElementTree.fromstring(files[f"/etc/firewalld/ipsets/{name}.xml"]).get("type")  # noqa: S314 (ours)
         for name in ("fullmesh-controllers4", "fullmesh-controllers6", "fullmesh-peers4")
@@ -128,24 +131,24 @@ NETWORKS = st.builds(
 
 
 @given(st.lists(NETWORKS | st.ip_addresses().map(str), max_size=8))
-def test_a_set_never_overlaps_and_covers_its_input(networks: list[str]) -> None:
-    asked = [ip_network(one) for one in networks]
-    held = [
+def test_set_covers_its_input_without_overlaps(networks: list[str]) -> None:
+    inputs = [ip_network(one) for one in networks]
+    sets = [
         ip_network(one)
         for family in firewalld_files.group_by_family(networks).values()
         for one in family
     ]
-    assert not any(one.overlaps(other) for one, other in combinations(held, 2))
-    for one in asked:
+    assert not any(one.overlaps(other) for one, other in combinations(sets, 2))
+    for one in inputs:
         mapped = one.version == 6 and one.num_addresses == 1 and one.network_address.ipv4_mapped
         inside = ip_network(mapped) if mapped else one
-        same = [other for other in held if other.version == inside.version]
+        same = [other for other in sets if other.version == inside.version]
         assert inside.is_loopback or any(inside.subnet_of(other) for other in same)  # type: ignore[arg-type]
 
 
 @given(st.lists(st.ip_addresses().map(str), min_size=1, max_size=8))
 def test_rendered_files_are_well_formed(addresses: list[str]) -> None:
-    for text in rendered(peers=addresses, controllers=addresses).values():
+    for text in render_files(peers=addresses, controllers=addresses).values():
         ElementTree.fromstring(text)  # noqa: S314 (ours)
         assert "<protocol" not in text
         assert firewalld_files.MARK in text

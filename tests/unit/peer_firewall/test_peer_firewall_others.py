@@ -1,4 +1,4 @@
-"""The peers' firewall: what the configuration of others lets in and claims."""
+"""The peers' firewall: openings and claims of foreign configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from ansible.module_utils.fullmesh.firewall import (
     firewalld_others,
 )
-from firewall_machine import BOUND, PEERS, POLICIES, ZONES, put
+from firewall_machine import BOUND, PEERS, POLICIES, ZONES, write_file
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ from firewall_machine import BOUND, PEERS, POLICIES, ZONES, put
         ("nowhere", 22, False),
     ],
 )
-def test_a_zones_openings_are_read(root: Path, zone: str, port: int, open_: bool) -> None:
+def test_openings_of_a_zone_are_read(root: Path, zone: str, port: int, open_: bool) -> None:
     assert firewalld_others.is_allowed_by_zone(str(root), zone, port) is open_
 
 
-def test_a_file_in_etc_beats_the_package(root: Path) -> None:
-    put(root, "/etc/firewalld/zones/public.xml", "<zone/>")
+def test_file_in_etc_replaces_the_packaged_one(root: Path) -> None:
+    write_file(root, "/etc/firewalld/zones/public.xml", "<zone/>")
     assert not firewalld_others.is_allowed_by_zone(str(root), "public", 22)
 
 
@@ -40,26 +40,26 @@ def test_a_file_in_etc_beats_the_package(root: Path) -> None:
         ('<source ipset="office"/>', True),
     ],
 )
-def test_another_zone_that_claims_a_peer_is_named(root: Path, source: str, claimed: bool) -> None:
-    put(root, "/etc/firewalld/ipsets/office.xml", "<ipset><entry>10.0.0.11</entry></ipset>")
-    put(root, "/etc/firewalld/zones/work.xml", f"<zone>{source}</zone>")
+def test_zone_that_claims_a_peer_is_reported(root: Path, source: str, claimed: bool) -> None:
+    write_file(root, "/etc/firewalld/ipsets/office.xml", "<ipset><entry>10.0.0.11</entry></ipset>")
+    write_file(root, "/etc/firewalld/zones/work.xml", f"<zone>{source}</zone>")
     found = firewalld_others.find_claiming_zones(str(root), "fullmesh", PEERS)
     assert bool(found) is claimed
     assert all("zone work" in text for text in found)
 
 
-def test_runtime_only_entries_are_named() -> None:
-    kept = ZONES.replace("eth0", "")
-    assert firewalld_others.find_unsaved_settings(ZONES, kept, "fullmesh") == []
-    ran = ZONES.replace("  ports:\n", "  ports: 8443/tcp\n")
-    assert firewalld_others.find_unsaved_settings(ran, kept, "fullmesh") == [
+def test_runtime_only_entries_are_reported() -> None:
+    saved = ZONES.replace("eth0", "")
+    assert firewalld_others.find_unsaved_settings(ZONES, saved, "fullmesh") == []
+    runtime = ZONES.replace("  ports:\n", "  ports: 8443/tcp\n")
+    assert firewalld_others.find_unsaved_settings(runtime, saved, "fullmesh") == [
         "zone public, ports: 8443/tcp"
     ]
-    assert firewalld_others.find_unsaved_settings(ran, kept, "public") == []
+    assert firewalld_others.find_unsaved_settings(runtime, saved, "public") == []
 
 
 @pytest.mark.parametrize(
-    ("zone", "permanent", "nmcli", "lost"),
+    ("zone", "permanent", "nmcli", "reported"),
     [
         ("work", "", "", True),
         ("work", "eth0", "", False),
@@ -71,10 +71,10 @@ def test_runtime_only_entries_are_named() -> None:
         ("fullmesh", "", "", False),
     ],
 )
-def test_an_interface_that_only_the_daemon_knows_would_move(
-    zone: str, permanent: str, nmcli: str, lost: bool
+def test_runtime_only_interface_is_reported(
+    zone: str, permanent: str, nmcli: str, reported: bool
 ) -> None:
-    """networkd and ifupdown know nothing of zones: somebody called ``firewall-cmd --change-interface``."""
+    """networkd and ifupdown do not know zones: a user called ``firewall-cmd --change-interface``."""
 
     def run(argv: list[str]) -> tuple[int, str]:
         if not nmcli:
@@ -85,16 +85,16 @@ def test_an_interface_that_only_the_daemon_knows_would_move(
     found = firewalld_others.find_unbound_interfaces(
         run, text, text.replace("eth0", permanent), ["fullmesh", "public"]
     )
-    assert found == ["zone work, interfaces: eth0"] * lost
+    assert found == ["zone work, interfaces: eth0"] * reported
 
 
-def test_foreign_policies_are_compared_and_ours_are_not() -> None:
-    ran, kept = POLICIES.format("http", "http"), POLICIES.format("", "")
-    found = firewalld_others.find_unsaved_settings(ran, kept, "fullmesh", "policy")
+def test_only_foreign_policies_are_compared() -> None:
+    runtime, saved = POLICIES.format("http", "http"), POLICIES.format("", "")
+    found = firewalld_others.find_unsaved_settings(runtime, saved, "fullmesh", "policy")
     assert found == ["policy allow-host-ipv6, services: http"]
 
 
-def test_entries_and_direct_rules_of_others_are_compared() -> None:
+def test_foreign_entries_and_direct_rules_are_compared() -> None:
     runtime = {
         "--get-ipsets": "blocked fullmesh-peers4 old timed\n",
         "--ipset=blocked --get-entries": "\n".join(f"192.0.2.{n}" for n in range(1, 6)),

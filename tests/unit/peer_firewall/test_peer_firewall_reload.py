@@ -1,4 +1,4 @@
-"""The peers' firewall: what a reload must keep."""
+"""The peers' firewall: settings that must survive a reload."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from firewall_machine import (
     POLICIES,
     ZONES,
     Machine,
-    firewall,
-    kernel,
-    ours,
-    put,
-    refused,
+    build_ruleset,
+    expect_refusal,
+    list_own_files,
+    make_firewall,
+    write_file,
 )
 
 
@@ -31,35 +31,36 @@ def test_runtime_only_settings_stop_a_reload(machine: Machine) -> None:
         return rc, out.replace("  ports:\n", "  ports: 8443/tcp\n") if extra else out
 
     machine.run = with_port  # type: ignore[method-assign]
-    assert "[PF-114]" in refused(machine)
-    assert ours(machine) == []
+    assert "[PF-114]" in expect_refusal(machine)
+    assert list_own_files(machine) == []
 
 
-def test_networks_of_containers_outlive_a_reload_and_its_rollback(
+def test_container_networks_survive_a_reload_and_its_rollback(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """firewall-cmd --list-all-zones where netavark has put a podman network into zone trusted."""
+    """netavark has added a podman network to zone trusted, as ``firewall-cmd --list-all-zones`` shows it."""
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     trusted = "trusted (active)\n  target: ACCEPT\n  interfaces:\n  sources: {}\n  ports:\n"
-    kept = ZONES + "\n" + trusted.format("192.0.2.0/24")
-    ran = ZONES + "\n" + trusted.format("192.0.2.0/24 10.88.0.0/16")
-    machine.told["firewall-cmd --list-all-zones"] = ran
-    machine.told["firewall-cmd --permanent --list-all-zones"] = kept
-    machine.table = kernel()
-    firewall(machine).present()
-    again = "firewall-cmd --zone=trusted --add-source=10.88.0.0/16"
+    saved = ZONES + "\n" + trusted.format("192.0.2.0/24")
+    runtime = ZONES + "\n" + trusted.format("192.0.2.0/24 10.88.0.0/16")
+    machine.outputs["firewall-cmd --list-all-zones"] = runtime
+    machine.outputs["firewall-cmd --permanent --list-all-zones"] = saved
+    machine.table = build_ruleset()
+    make_firewall(machine).present()
+    add_source = "firewall-cmd --zone=trusted --add-source=10.88.0.0/16"
     calls = machine.calls
-    assert calls.index("firewall-cmd --reload") < calls.index(again)
-    journal = engine.read_json(engine.folder("peer_firewall") + "/journal.json")
-    assert f"{again} || true" in journal["commands"]
-    # without its table firewalld is restarted; nobody plays the unit that would put things back
+    assert calls.index("firewall-cmd --reload") < calls.index(add_source)
+    read_journal = engine.read_json(engine.folder("peer_firewall") + "/journal.json")
+    assert f"{add_source} || true" in read_journal["commands"]
+    # without its table, firewalld is restarted; no unit runs the rollback here
     engine.disarm(machine.run, "peer_firewall", "run")
     monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
     machine.calls.clear()
     machine.fails = "--add-source"
     machine.table = []
-    assert "[PF-117] 10.88.0.0/16, which another program had added to zone trusted" in refused(
-        machine
+    assert (
+        "[PF-117] 10.88.0.0/16, which another program had added to zone trusted"
+        in expect_refusal(machine)
     )
 
 
@@ -90,33 +91,33 @@ IN_NFTABLES = """table inet netavark {
 def test_the_first_start_keeps_containers_connected(
     machine: Machine, saved: str, nft: str, networks: list[str]
 ) -> None:
-    """Containers that started before firewalld are put where netavark puts those that start after it."""
+    """Containers that ran before firewalld go into the zone that netavark uses for later ones."""
     machine.answers["iptables-save"] = saved
     run = machine.run
-    asked = ["nft", "list", "chain", "inet", "netavark", "POSTROUTING"]
+    chain_query = ["nft", "list", "chain", "inet", "netavark", "POSTROUTING"]
     machine.run = lambda argv: (  # type: ignore[method-assign]
-        (0 if nft else 1, nft) if argv == asked else run(argv)
+        (0 if nft else 1, nft) if argv == chain_query else run(argv)
     )
-    firewall(machine).present()
+    make_firewall(machine).present()
     calls = [call for call in machine.calls if "start firewalld" in call or "add-source" in call]
-    again = [f"firewall-cmd --zone=trusted --add-source={one}" for one in networks]
-    assert calls == ["systemctl start firewalld.service", *again]
+    add_source = [f"firewall-cmd --zone=trusted --add-source={one}" for one in networks]
+    assert calls == ["systemctl start firewalld.service", *add_source]
 
 
 BAN = 'rule family="ipv4" source address="203.0.113.7" port port="ssh" protocol="tcp" reject'
 
 
-def test_bans_outlive_a_reload_and_its_rollback(machine: Machine) -> None:
-    """EL's fail2ban writes them as rich rules, at runtime only."""
+def test_bans_survive_a_reload_and_its_rollback(machine: Machine) -> None:
+    """EL's fail2ban writes its bans as runtime-only rich rules."""
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
-    machine.told["firewall-cmd --list-all-zones"] = f"{ZONES}\t{BAN}\n"
-    machine.table = kernel()
-    firewall(machine).present()
+    machine.outputs["firewall-cmd --list-all-zones"] = f"{ZONES}\t{BAN}\n"
+    machine.table = build_ruleset()
+    make_firewall(machine).present()
     calls = machine.calls
-    again = f"firewall-cmd --zone=public --add-rich-rule={BAN}"
-    assert calls.index("firewall-cmd --reload") < calls.index(again)
-    journal = engine.read_json(engine.folder("peer_firewall") + "/journal.json")
-    assert f"firewall-cmd --zone=public '--add-rich-rule={BAN}' || true" in journal["commands"]
+    add_source = f"firewall-cmd --zone=public --add-rich-rule={BAN}"
+    assert calls.index("firewall-cmd --reload") < calls.index(add_source)
+    read_journal = engine.read_json(engine.folder("peer_firewall") + "/journal.json")
+    assert f"firewall-cmd --zone=public '--add-rich-rule={BAN}' || true" in read_journal["commands"]
 
 
 @pytest.mark.parametrize(
@@ -128,51 +129,51 @@ def test_bans_outlive_a_reload_and_its_rollback(machine: Machine) -> None:
         'rule family="ipv4" source address="192.0.2.7" mark set="7"',
     ],
 )
-def test_a_runtime_only_opening_is_not_made_permanent(machine: Machine, rule: str) -> None:
+def test_runtime_only_opening_stops_a_reload(machine: Machine, rule: str) -> None:
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
-    machine.told["firewall-cmd --list-all-zones"] = f"{ZONES}\t{BAN}\n\t{rule}\n"
-    assert "[PF-114]" in refused(machine)
+    machine.outputs["firewall-cmd --list-all-zones"] = f"{ZONES}\t{BAN}\n\t{rule}\n"
+    assert "[PF-114]" in expect_refusal(machine)
 
 
 def test_a_source_removed_at_runtime_stops_a_reload(machine: Machine) -> None:
-    kept = ZONES.replace("  sources:\n", "  sources: 192.0.2.0/24\n")
-    assert firewalld_others.find_unsaved_settings(ZONES, kept, "fullmesh") == [
+    saved = ZONES.replace("  sources:\n", "  sources: 192.0.2.0/24\n")
+    assert firewalld_others.find_unsaved_settings(ZONES, saved, "fullmesh") == [
         "zone public, sources: none"
     ]
-    assert firewalld_others.find_unsaved_settings(kept, ZONES, "fullmesh") == []
-    assert firewalld_others.find_runtime_additions(kept, ZONES, "fullmesh") == [
+    assert firewalld_others.find_unsaved_settings(saved, ZONES, "fullmesh") == []
+    assert firewalld_others.find_runtime_additions(saved, ZONES, "fullmesh") == [
         ("public", "source", "192.0.2.0/24")
     ]
-    assert firewalld_others.find_runtime_additions(kept, ZONES, "public") == []
+    assert firewalld_others.find_runtime_additions(saved, ZONES, "public") == []
 
 
 @pytest.mark.parametrize("flush", ["yes", "no"])
 @pytest.mark.parametrize(
-    ("line", "text", "kept"),
+    ("line", "text", "saved"),
     [
         ("--list-all-zones", BOUND.format("drop"), True),
         ("--list-all-policies", POLICIES.format("http", ""), False),
         ("--direct --get-all-rules", "ipv4 filter INPUT 0 -j DROP", True),
     ],
 )
-def test_losses_of_a_reload_stop_it_but_not_an_undo(
-    machine: Machine, line: str, text: str, kept: bool, flush: str
+def test_losses_stop_a_reload_but_not_an_undo(
+    machine: Machine, line: str, text: str, saved: bool, flush: str
 ) -> None:
-    """With FlushAllOnReload=no firewalld keeps some of it by itself."""
-    put(machine.root, "/etc/firewalld/firewalld.conf", f"FlushAllOnReload={flush}\n")
+    """With FlushAllOnReload=no, firewalld itself keeps some of the settings."""
+    write_file(machine.root, "/etc/firewalld/firewalld.conf", f"FlushAllOnReload={flush}\n")
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
-    machine.table = kernel()
-    machine.told[f"firewall-cmd {line}"] = text
-    machine.told[f"firewall-cmd --permanent {line}"] = (
+    machine.table = build_ruleset()
+    machine.outputs[f"firewall-cmd {line}"] = text
+    machine.outputs[f"firewall-cmd --permanent {line}"] = (
         text.replace("eth0", "").replace("http", "").replace("ipv4 filter INPUT 0 -j DROP", "")
     )
-    lost = flush == "yes" or not kept
-    if lost:
-        assert "[PF-114]" in refused(machine)
-        assert ours(machine) == []
-    run = firewall(machine, state="reloaded")
+    refused = flush == "yes" or not saved
+    if refused:
+        assert "[PF-114]" in expect_refusal(machine)
+        assert list_own_files(machine) == []
+    run = make_firewall(machine, state="reloaded")
     assert run.reloaded()["changed"]
-    assert [note["code"] for note in run.call.notes] == ["PF-208"] * lost
+    assert [note["code"] for note in run.call.notes] == ["PF-208"] * refused
     assert machine.commands().count("firewall-cmd --reload") == 1
 
 
@@ -190,4 +191,4 @@ def test_each_failing_step_has_its_code(
 ) -> None:
     monkeypatch.setattr(engine, "undone", lambda run, name, why: {})
     machine.fails = fails
-    assert f"[{code}]" in refused(machine)
+    assert f"[{code}]" in expect_refusal(machine)

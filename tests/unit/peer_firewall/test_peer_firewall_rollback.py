@@ -1,4 +1,4 @@
-"""The peers' firewall: the confirmation and the rollback."""
+"""The peers' firewall: confirmation and rollback."""
 
 from __future__ import annotations
 
@@ -8,43 +8,41 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.fullmesh.firewall import peers as firewall_peers
 from ansible.module_utils.fullmesh.transaction import engine, session
-from firewall_machine import Machine, firewall, ours, put
+from firewall_machine import Machine, list_own_files, make_firewall, write_file
 
 
-def test_a_confirmed_change_stays(machine: Machine) -> None:
-    firewall(machine).present()
-    assert firewall(machine).confirmed()["rollback"] == "disarmed"
-    assert len(ours(machine)) == 5
+def test_confirmed_change_is_kept(machine: Machine) -> None:
+    make_firewall(machine).present()
+    assert make_firewall(machine).confirmed()["rollback"] == "disarmed"
+    assert len(list_own_files(machine)) == 5
 
 
-def test_a_connection_from_before_the_change_does_not_confirm(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Established connections pass by the new rules; only one that they let in proves that there is a way in."""
+def test_old_connection_does_not_confirm(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Established connections bypass the new rules. Only a new connection proves that the node is reachable."""
     with socket.create_server(("127.0.0.1", 0)) as sshd:
 
-        def login() -> socket.socket:
+        def open_ssh_session() -> socket.socket:
             client = socket.create_connection(sshd.getsockname())
             ends = [*client.getsockname(), *sshd.getsockname()]
-            words = [str(word) for word in ends]
-            monkeypatch.setattr(session, "find_ssh_session", lambda environ, pid: words)
+            fields = [str(word) for word in ends]
+            monkeypatch.setattr(session, "find_ssh_session", lambda environ, pid: fields)
             return client
 
-        with login():
-            firewall(machine).present()
+        with open_ssh_session():
+            make_firewall(machine).present()
             with pytest.raises(firewall_peers.FirewallRefusedError, match="older than the change"):
-                firewall(machine).confirmed()
+                make_firewall(machine).confirmed()
             assert engine.state_of(engine.folder("peer_firewall")) == "armed"
             engine.restore_transaction(engine.folder("peer_firewall"), "nobody came back")
             with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[PF-120\]"):
-                firewall(machine).confirmed()
-            firewall(machine).present()
-        with login():
-            assert firewall(machine).confirmed()["rollback"] == "disarmed"
+                make_firewall(machine).confirmed()
+            make_firewall(machine).present()
+        with open_ssh_session():
+            assert make_firewall(machine).confirmed()["rollback"] == "disarmed"
 
 
 def test_a_late_confirmation_is_reported(machine: Machine) -> None:
-    firewall(machine).present()
-    put(Path(engine.STORE), "/peer_firewall/fired", "")
+    make_firewall(machine).present()
+    write_file(Path(engine.STORE), "/peer_firewall/fired", "")
     with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[PF-120\]"):
-        firewall(machine).confirmed()
+        make_firewall(machine).confirmed()

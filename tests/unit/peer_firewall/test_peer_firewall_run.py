@@ -16,40 +16,46 @@ from ansible.module_utils.fullmesh.firewall import (
 )
 from ansible.module_utils.fullmesh.firewall import peers as firewall_peers
 from ansible.module_utils.fullmesh.transaction import engine, session
-from firewall_machine import Machine, firewall, kernel, ours, put, refused, without
+from firewall_machine import (
+    Machine,
+    build_ruleset,
+    build_ruleset_without,
+    expect_refusal,
+    list_own_files,
+    make_firewall,
+    write_file,
+)
 
 
-def with_ssh(port: int) -> list[dict[str, Any]]:
-    """The rules for an sshd that listens elsewhere."""
-    text = json.dumps(kernel())
+def build_ruleset_with_ssh(port: int) -> list[dict[str, Any]]:
+    """Build the rules for another port of sshd."""
+    text = json.dumps(build_ruleset())
     found: list[dict[str, Any]] = json.loads(text.replace('"right": 22}', f'"right": {port}}}'))
     return found
 
 
-def test_a_first_start_is_armed_checked_proved(machine: Machine) -> None:
-    result = firewall(machine).present()
+def test_first_start_is_armed_and_checked(machine: Machine) -> None:
+    result = make_firewall(machine).present()
     assert result["changed"]
     assert result["armed"]
-    assert len(ours(machine)) == 5
+    assert len(list_own_files(machine)) == 5
     order = [
         machine.commands().index(word)
         for word in ("--check-config", "systemd-run", "reload dbus", "start f")
     ]
     assert order == sorted(order)
     assert "--complete-reload" not in machine.commands()
-    mode = os.stat(str(machine.root) + ours(machine)[0]).st_mode
+    mode = os.stat(str(machine.root) + list_own_files(machine)[0]).st_mode
     assert stat.S_IMODE(mode) == 0o644
 
 
-def test_a_running_firewalld_reloads_once_and_then_never(
-    machine: Machine,
-) -> None:
+def test_running_firewalld_reloads_once(machine: Machine) -> None:
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
-    machine.table = without("29500")
-    assert firewall(machine).present()["changed"]
+    machine.table = build_ruleset_without("29500")
+    assert make_firewall(machine).present()["changed"]
     assert machine.commands().count("firewall-cmd --reload") == 1
     machine.calls.clear()
-    again = firewall(machine).present()
+    again = make_firewall(machine).present()
     assert not again["changed"]
     assert not again["armed"]
     assert machine.commands() == ""
@@ -58,18 +64,18 @@ def test_a_running_firewalld_reloads_once_and_then_never(
 def test_stale_entries_are_removed_after_reload_and_rollback(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without it a peer could never go: the proof saw the old entry, and every run went back."""
+    """With stale entries, no peer could be removed: the check found the old entry, and each run was reverted."""
     armed: list[list[Any]] = []
     monkeypatch.setattr(engine, "arm", lambda *words, **more: armed.append(words[4]))
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
-    machine.table = without("29500")
-    firewall(machine).present()
+    machine.table = build_ruleset_without("29500")
+    make_firewall(machine).present()
     assert firewalld_files.build_ipset_cleanup("fullmesh") not in armed[0]
     assert "/bin/sh" not in machine.commands()
-    put(machine.root, "/etc/firewalld/firewalld.conf", "FlushAllOnReload=no\n")
-    machine.table = without("29500")
+    write_file(machine.root, "/etc/firewalld/firewalld.conf", "FlushAllOnReload=no\n")
+    machine.table = build_ruleset_without("29500")
     machine.calls.clear()
-    firewall(machine).present()
+    make_firewall(machine).present()
     assert armed[1][1] == firewalld_files.build_ipset_cleanup("fullmesh")
     calls = machine.commands()
     assert calls.index("firewall-cmd --reload") < calls.index("/bin/sh -c for s in fullmesh-peers4")
@@ -87,13 +93,15 @@ esac
 """
 
 
-def test_only_entries_missing_in_our_files_are_removed(tmp_path: Path) -> None:
+def test_only_entries_missing_in_own_files_are_removed(tmp_path: Path) -> None:
     tool, log = tmp_path / "firewall-cmd", tmp_path / "log"
     tool.write_text(FIREWALL_CMD, encoding="utf-8")
     tool.chmod(0o755)
-    where = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log)}
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(log)}
     subprocess.run(
-        ["/bin/sh", "-c", firewalld_files.build_ipset_cleanup("fullmesh")], env=where, check=True
+        ["/bin/sh", "-c", firewalld_files.build_ipset_cleanup("fullmesh")],
+        env=environment,
+        check=True,
     )
     assert log.read_text(encoding="utf-8").splitlines() == [
         "--ipset=fullmesh-peers4 --remove-entry=10.0.0.11",
@@ -102,56 +110,52 @@ def test_only_entries_missing_in_our_files_are_removed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_flushed_ruleset_is_restarted_not_reloaded(machine: Machine) -> None:
-    firewall(machine).present()
-    firewall(machine).confirmed()
+def test_flushed_ruleset_restarts_firewalld(machine: Machine) -> None:
+    make_firewall(machine).present()
+    make_firewall(machine).confirmed()
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
     machine.table = []
-    assert firewall(machine).present()["changed"]
+    assert make_firewall(machine).present()["changed"]
     assert "systemctl restart firewalld.service" in machine.commands()
 
 
 def test_check_mode_changes_nothing(machine: Machine) -> None:
-    run = firewall(machine, check=True)
+    run = make_firewall(machine, check=True)
     assert run.present()["changed"]
-    assert ours(machine) == []
+    assert list_own_files(machine) == []
     assert "systemctl start" not in machine.commands()
     assert len(run.call.diff) == 5
 
 
-def test_an_unconfigured_node_gets_a_preview_before_the_package(
-    machine: Machine,
-) -> None:
+def test_an_unconfigured_node_gets_a_preview_before_the_package(machine: Machine) -> None:
     machine.units = {}
-    run = firewall(machine)
+    run = make_firewall(machine)
     result = run.present()
     assert result["needs_package"]
-    assert ours(machine) == []
+    assert list_own_files(machine) == []
     assert len(run.call.diff) == 6
 
 
-def test_a_bare_node_with_ssh_elsewhere_gets_the_service_too(
+def test_new_node_with_another_ssh_port_gets_the_service(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "list_ssh_ports", lambda environ, pid: [2222])
-    machine.table_after = with_ssh(2222)
-    firewall(machine).present()
+    machine.table_after = build_ruleset_with_ssh(2222)
+    make_firewall(machine).present()
     text = firewalld.read_text_or_empty(str(machine.root) + "/etc/firewalld/services/ssh.xml")
     assert '<port port="2222" protocol="tcp"/>' in text
 
 
 def test_a_foreign_ssh_service_is_unchanged(machine: Machine) -> None:
-    put(machine.root, "/etc/firewalld/services/ssh.xml", "<service/>")
-    assert "[PF-115]" in refused(machine)
+    write_file(machine.root, "/etc/firewalld/services/ssh.xml", "<service/>")
+    assert "[PF-115]" in expect_refusal(machine)
     assert (
         firewalld.read_text_or_empty(str(machine.root) + "/etc/firewalld/services/ssh.xml")
         == "<service/>"
     )
 
 
-def test_the_live_controller_and_its_port_are_added(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connected_controller_is_added(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "list_ssh_clients", lambda environ, pid: ["192.0.2.9"])
     machine.units = {}
-    assert firewall(machine).present()["controllers"] == ["192.0.2.9", "198.51.100.7"]
+    assert make_firewall(machine).present()["controllers"] == ["192.0.2.9", "198.51.100.7"]

@@ -1,4 +1,4 @@
-"""The peers' firewall: which settings are refused."""
+"""The peers' firewall: invalid settings are rejected."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def faults_of(
+def find_faults(
     peers: list[str] = PEERS,
     controllers: list[str] | None = None,
     ports: list[str] | None = None,
     options: dict[str, Any] = OPTIONS,
     groups: list[str] | None = None,
 ) -> list[Any]:
-    wired = {"peers": peers, "controllers": controllers or [], "ports": ports or []}
-    others: dict[str, list[str]] = {"controllers": [], "everybody": []}
-    return peer_firewall.find_firewall_faults({**options, **wired, "others": others}, groups or [])
+    lists = {"peers": peers, "controllers": controllers or [], "ports": ports or []}
+    build_foreign_rules: dict[str, list[str]] = {"controllers": [], "everybody": []}
+    return peer_firewall.find_firewall_faults(
+        {**options, **lists, "others": build_foreign_rules}, groups or []
+    )
 
 
 @pytest.mark.parametrize(
     ("value", "mode"), [(False, "off"), ("off", "off"), ("peers_range", "peers_range")]
 )
-def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
+def test_yaml_off_is_accepted_as_mode(value: object, mode: str) -> None:
     assert peer_firewall.parse_firewall_mode(value) == mode
 
 
@@ -53,7 +55,7 @@ def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
         ("PF-103", {"ports": ["123-123/udp"]}),
         ("PF-103", {"ports": ["100-0123/udp"]}),
         ("PF-103", {"ports": ["65536/udp"]}),
-        ("PF-103", {"ports": ["\u0661\u0662\u0663/udp"]}),  # digits, elsewhere
+        ("PF-103", {"ports": ["\u0661\u0662\u0663/udp"]}),  # Arabic digits
         ("PF-104", {"zone": "public"}),
         ("PF-104", {"zone": "a-name-that-is-too-long"}),
         ("PF-104", {"zone": "../x"}),
@@ -65,18 +67,18 @@ def test_a_bare_off_is_a_boolean_in_yaml(value: object, mode: str) -> None:
     ],
 )
 def test_invalid_settings_are_refused(code: str, change: dict[str, Any]) -> None:
-    found = faults_of(PEERS, [], change.get("ports", ["29500/tcp"]), OPTIONS | change)
+    found = find_faults(PEERS, [], change.get("ports", ["29500/tcp"]), OPTIONS | change)
     assert [fault.code for fault in found] == [code]
 
 
 @pytest.mark.parametrize("port", ["1/tcp", "65535/udp", "123-124/udp", "1-65535/tcp", "22/sctp"])
-def test_a_port_is_written_as_the_kernel_prints_it(port: str) -> None:
-    assert faults_of(PEERS, [], [port], OPTIONS) == []
+def test_valid_ports_pass(port: str) -> None:
+    assert find_faults(PEERS, [], [port], OPTIONS) == []
 
 
 @pytest.mark.parametrize("peers", [[], ["node1"], ["10.0.0.0/24"]])
 def test_peers_are_single_addresses(peers: list[str]) -> None:
-    assert {fault.code for fault in faults_of(peers, [], [], OPTIONS)} == {"PF-102"}
+    assert {fault.code for fault in find_faults(peers, [], [], OPTIONS)} == {"PF-102"}
 
 
 @pytest.mark.parametrize(
@@ -90,11 +92,11 @@ def test_peers_are_single_addresses(peers: list[str]) -> None:
     ],
 )
 def test_controllers_are_addresses_and_networks(controllers: list[str], codes: set[str]) -> None:
-    assert {fault.code for fault in faults_of(PEERS, controllers, [], OPTIONS)} == codes
+    assert {fault.code for fault in find_faults(PEERS, controllers, [], OPTIONS)} == codes
 
 
 def test_zero_seconds_disables_the_rollback() -> None:
-    assert faults_of(PEERS, ["fe80::1%eth0"], [], OPTIONS | {"rollback_seconds": 0}) == []
+    assert find_faults(PEERS, ["fe80::1%eth0"], [], OPTIONS | {"rollback_seconds": 0}) == []
 
 
 @pytest.mark.parametrize(
@@ -109,17 +111,17 @@ def test_zero_seconds_disables_the_rollback() -> None:
         ("lab", False, []),
     ],
 )
-def test_off_in_production_has_to_be_confirmed(
+def test_off_in_production_needs_a_confirmation(
     group: str, confirmed: bool, codes: list[str]
 ) -> None:
     options = OPTIONS | {"mode": False, "off_confirmed": confirmed}
-    found = faults_of(PEERS, [], [], options, ["torch_nodes", group])
+    found = find_faults(PEERS, [], [], options, ["torch_nodes", group])
     assert [fault.code for fault in found] == codes
-    assert faults_of(PEERS, [], [], OPTIONS, [group]) == []
+    assert find_faults(PEERS, [], [], OPTIONS, [group]) == []
 
 
 @pytest.mark.parametrize(
     ("value", "word"), [(True, "true"), (False, "false"), (" Auto", "auto"), ("carry", "carry")]
 )
-def test_a_bare_true_is_a_word(value: object, word: str) -> None:
+def test_yaml_boolean_becomes_a_word(value: object, word: str) -> None:
     assert peer_firewall.parse_word(value) == word

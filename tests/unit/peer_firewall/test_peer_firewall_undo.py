@@ -1,4 +1,4 @@
-"""The peers' firewall: its undo."""
+"""The peers' firewall: undo."""
 
 from __future__ import annotations
 
@@ -13,88 +13,88 @@ from ansible.module_utils.fullmesh.state import record
 from ansible.module_utils.fullmesh.transaction import engine
 from firewall_machine import (
     JOB_FILE,
-    STOPPED,
+    STOP_COMMAND,
     Machine,
-    firewall,
-    journal,
-    kernel,
-    remembered,
-    taken_over,
+    build_ruleset,
+    make_firewall,
+    prepare_ufw_takeover,
+    read_journal,
+    save_undo_point,
 )
 
 
-def with_point(machine: Machine, *, active: bool) -> None:
-    """A node that the role has changed, with firewalld running now."""
-    remembered(machine, active=active)
+def save_changed_node(machine: Machine, *, active: bool) -> None:
+    """Make a node that the role has changed, with firewalld running."""
+    save_undo_point(machine, active=active)
     point = record.UndoPoint(str(machine.root), "peer_firewall")
     before = point.load()
     before["files"] = {JOB_FILE: {"kind": "absent"}}
     point.save(before, {})
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
-    machine.table = kernel()
+    machine.table = build_ruleset()
 
 
 def test_an_undo_is_armed_and_needs_a_confirmation(machine: Machine) -> None:
-    with_point(machine, active=True)
-    assert firewall(machine).leaving() == {"changed": False, "armed": True}
-    assert JOB_FILE in [entry["path"] for entry in journal()["files"]]
-    commands = journal()["commands"]
+    save_changed_node(machine, active=True)
+    assert make_firewall(machine).leaving() == {"changed": False, "armed": True}
+    assert JOB_FILE in [entry["path"] for entry in read_journal()["files"]]
+    commands = read_journal()["commands"]
     assert commands[:2] == ["systemctl daemon-reload", change.RELOAD]
-    assert journal()["boot_commands"] == ["systemctl --no-block start firewalld.service"]
-    assert firewall(machine).left() == {"changed": False, "armed": True}
+    assert read_journal()["boot_commands"] == ["systemctl --no-block start firewalld.service"]
+    assert make_firewall(machine).left() == {"changed": False, "armed": True}
     with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[TX-109\]"):
-        firewall(machine, **{"token": "another"}).confirmed()
-    assert firewall(machine).confirmed()["rollback"] == "disarmed"
+        make_firewall(machine, **{"token": "another"}).confirmed()
+    assert make_firewall(machine).confirmed()["rollback"] == "disarmed"
 
 
-def test_an_undo_stops_our_firewall_and_no_other_unit(machine: Machine) -> None:
-    with_point(machine, active=False)
-    assert firewall(machine, check=True).leaving()["changed"]
-    assert STOPPED not in machine.calls
-    assert firewall(machine).leaving() == {"changed": True, "armed": True}
-    assert STOPPED in machine.calls
+def test_undo_stops_firewalld_and_no_other_unit(machine: Machine) -> None:
+    save_changed_node(machine, active=False)
+    assert make_firewall(machine, check=True).leaving()["changed"]
+    assert STOP_COMMAND not in machine.calls
+    assert make_firewall(machine).leaving() == {"changed": True, "armed": True}
+    assert STOP_COMMAND in machine.calls
     assert not any("nft -f" in call or "ufw" in call for call in machine.calls)
 
 
-def test_an_undo_that_starts_a_firewall_is_armed_to_stop_it(machine: Machine) -> None:
-    with_point(machine, active=True)
+def test_undo_that_starts_firewalld_is_armed_to_stop_it(machine: Machine) -> None:
+    save_changed_node(machine, active=True)
     machine.units[firewall_peers.UNIT] = ("loaded", "inactive", "disabled")
-    assert firewall(machine).leaving()["armed"]
-    assert journal()["commands"][0] == STOPPED
-    assert journal()["boot_commands"] == ["systemctl --no-block stop firewalld.service"]
+    assert make_firewall(machine).leaving()["armed"]
+    assert read_journal()["commands"][0] == STOP_COMMAND
+    assert read_journal()["boot_commands"] == ["systemctl --no-block stop firewalld.service"]
 
 
 def test_an_undo_without_point_or_in_check_mode_arms_nothing(machine: Machine) -> None:
     machine.units[firewall_peers.UNIT] = ("loaded", "active", "enabled")
-    assert firewall(machine).leaving() == {"changed": False, "armed": False}
-    assert firewall(machine).left() == {"changed": False, "armed": False}
-    with_point(machine, active=True)
-    assert not firewall(machine, check=True).leaving()["armed"]
+    assert make_firewall(machine).leaving() == {"changed": False, "armed": False}
+    assert make_firewall(machine).left() == {"changed": False, "armed": False}
+    save_changed_node(machine, active=True)
+    assert not make_firewall(machine, check=True).leaving()["armed"]
     assert "systemd-run" not in machine.commands()
 
 
 def test_an_undo_without_confirmation_ends_by_itself(machine: Machine) -> None:
-    with_point(machine, active=True)
-    assert firewall(machine, rollback_seconds=0).leaving()["armed"]
-    assert not firewall(machine, rollback_seconds=0).left()["armed"]
+    save_changed_node(machine, active=True)
+    assert make_firewall(machine, rollback_seconds=0).leaving()["armed"]
+    assert not make_firewall(machine, rollback_seconds=0).left()["armed"]
     assert not (Path(engine.STORE) / "peer_firewall").exists()
 
 
 def test_a_late_undo_is_reported(machine: Machine) -> None:
-    with_point(machine, active=True)
-    firewall(machine).leaving()
+    save_changed_node(machine, active=True)
+    make_firewall(machine).leaving()
     (Path(engine.STORE) / "peer_firewall/fired").touch()
     with pytest.raises(firewall_peers.FirewallRefusedError, match=r"\[PF-120\]"):
-        firewall(machine).left()
+        make_firewall(machine).left()
 
 
 def test_an_undo_reverts_at_once_if_ufw_does_not_start(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken_over(machine).present()
-    firewall(machine).confirmed()
+    prepare_ufw_takeover(machine).present()
+    make_firewall(machine).confirmed()
     machine.answers["/usr/sbin/ufw"] = "Status: inactive\n"
-    with_point(machine, active=False)
+    save_changed_node(machine, active=False)
     undone: list[str] = []
     monkeypatch.setattr(engine, "undone", lambda run, name, why: undone.append(name))
     machine.fails = "ufw --force enable"
@@ -102,8 +102,8 @@ def test_an_undo_reverts_at_once_if_ufw_does_not_start(
         firewall_peers.FirewallRefusedError,
         match=r"\[PF-125\].*Fullmesh restored the earlier state",
     ):
-        firewall(machine).leaving()
+        make_firewall(machine).leaving()
     assert undone == ["peer_firewall"]
-    assert "fullmesh_gate" in str(journal()["commands"][-1])
-    assert journal()["commands"][0] == "! test -x /usr/sbin/ufw || /usr/sbin/ufw disable"
-    assert "/etc/ufw/ufw.conf" in [entry["path"] for entry in journal()["files"]]
+    assert "fullmesh_gate" in str(read_journal()["commands"][-1])
+    assert read_journal()["commands"][0] == "! test -x /usr/sbin/ufw || /usr/sbin/ufw disable"
+    assert "/etc/ufw/ufw.conf" in [entry["path"] for entry in read_journal()["files"]]

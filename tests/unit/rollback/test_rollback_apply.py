@@ -113,9 +113,7 @@ def test_foreign_state_that_the_kernel_rejects_is_named(
     assert last.endswith("; lost, of others: " + gone)
 
 
-def test_a_run_killed_before_arming_leaves_no_boot_unit(
-    node: Machine,
-) -> None:
+def test_a_run_killed_before_arming_leaves_no_boot_unit(node: Machine) -> None:
     """Found by tests/unit/test_schedules.py: whoever confirmed it took the record away, and the unit stayed."""
     node.arm()
     (node.folder / "armed").unlink()

@@ -16,9 +16,7 @@ def view(addresses: list[str], routes: list[list[str]], mtu: int = 1500) -> dict
     return {"links": {"e0": link}, "routes": routes}
 
 
-def test_what_the_kernel_lost_is_named_as_commands(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_the_kernel_lost_is_named_as_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     default = ["-4", "e0", "default via 10.0.0.1 proto dhcp metric 100"]
     before = view(["10.0.0.5/24"], [default])
     now = view(["10.0.0.9/24"], [["-4", "e0", "default via 10.0.0.2"]], 576)
@@ -159,9 +157,7 @@ LEASED = """[{"ifname": "e0", "flags": ["UP"], "mtu": 1500, "addr_info": [
    "valid_life_time": 4294967295, "preferred_life_time": 4294967295}]}]"""
 
 
-def test_an_address_keeps_its_metric_and_a_lease_its_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_address_keeps_its_metric_and_a_lease_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `ip -j addr` of iproute2 6.1 says of a lease of systemd-networkd 252, and of an address of its own."""
     monkeypatch.setattr(
         transaction_engine,
@@ -190,9 +186,7 @@ MANAGED_ROUTES = """default via 10.0.0.1 dev e0 proto dhcp src 10.0.0.5 metric 1
 local 10.0.0.5 dev e0 table local proto kernel scope host src 10.0.0.5"""
 
 
-def test_the_connected_route_returns_as_its_owner_made_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_connected_route_returns_as_its_owner_made_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """NetworkManager 1.42; without that route the kernel refuses the gateway."""
 
     def ask(command: list[str]) -> str:
@@ -226,9 +220,7 @@ def test_the_connected_route_returns_as_its_owner_made_it(
         ]
 
 
-def test_an_existing_route_is_accepted_despite_a_lost_flag(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_existing_route_is_accepted_despite_a_lost_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     """`ip addr replace` of an IPv6 address takes noprefixroute off; the owner's route stays."""
     route = ["-6", "e0", "fd00::/64 proto kernel metric 100 pref medium"]
     link = {"mtu": 1500, "up": True, "addresses": ["fd00::5/64"], "leases": []}
@@ -326,9 +318,7 @@ def test_a_route_that_refuses_is_over_no_interface(line: str, route: str | None)
     assert transaction_engine.parse_route_line(["e0"], "-4", line) == (route and ["-4", "", route])
 
 
-def test_a_later_unreachable_route_is_never_removed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_later_unreachable_route_is_never_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     later = [["-4", "", "blackhole 203.0.113.0/24"]]
     monkeypatch.setattr(transaction_engine, "read_kernel_view", lambda names: view([], later))
     assert transaction_engine.build_kernel_commands(view([], [])) == []

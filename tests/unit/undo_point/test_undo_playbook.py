@@ -88,9 +88,7 @@ def test_a_node_is_kept_until_every_role_is_undone(
         assert name in done.stdout
 
 
-def test_a_removed_packages_unit_goes_before_the_reload(
-    tmp_path: Path,
-) -> None:
+def test_a_removed_packages_unit_goes_before_the_reload(tmp_path: Path) -> None:
     fragment = tmp_path / "firewalld.service"
     unit = {
         "LoadState": "loaded",

@@ -51,9 +51,7 @@ def test_an_edited_file_is_saved_beside_and_named(node: undo.NodeSystem, path: s
     assert (again["changed"], again["kept"], len(beside(node, path))) == (False, [], 1)
 
 
-def test_check_mode_reports_a_folder_that_stays_for_backups(
-    node: undo.NodeSystem,
-) -> None:
+def test_check_mode_reports_a_folder_that_stays_for_backups(node: undo.NodeSystem) -> None:
     path = "/etc/demo/conf.d/ours"
     undo.remember_state(node, "demo", wanted(files=[path]), check=False)
     put(node, path, "ours\n")

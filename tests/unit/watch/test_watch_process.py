@@ -164,9 +164,7 @@ def test_the_end_of_the_parent_ends_the_job() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_a_job_that_ignores_the_end_is_killed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_job_that_ignores_the_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fullmesh_watch, "GRACE", 0.5)
     args = fullmesh_watch.parse_arguments(["--within", "1", "--", "x"])
     job = fullmesh_watch.JobWatch(args, {})
