@@ -1,4 +1,4 @@
-"""What the tests of the rollback share: a simulated node with its files, links and attributes."""
+"""Shared by the tests of the rollback: a simulated node with files, links and attributes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ansible.module_utils.fullmesh.transaction import engine as transaction_engi
 NAME = "static_ip"
 
 
-class Machine:
-    """A root of files and a systemd that remembers what it was asked to start."""
+class RollbackNode:
+    """Simulate a root of files, and a systemd that records its commands."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -25,11 +25,11 @@ class Machine:
         self.units = root / "units"
         self.calls: list[list[str]] = []
         self.rc = 0
-        self.mute = False
+        self.ignores_trial = False
 
     def run(self, argv: list[str]) -> tuple[int, str]:
         self.calls.append(argv)
-        if argv[-1].endswith(" rehearse") and not self.mute:
+        if argv[-1].endswith(" rehearse") and not self.ignores_trial:
             # the real chain: sh, the script, the engine as a program
             chain = argv[argv.index("/bin/sh") :]
             return subprocess.run(chain, check=False, timeout=60).returncode, ""
@@ -40,18 +40,18 @@ class Machine:
             self.run, NAME, 30, [str(path) for path in paths], commands or [], **more
         )
 
-    def guards(self) -> list[list[str]]:
-        """How systemd was asked for guards, in order."""
+    def list_guards(self) -> list[list[str]]:
+        """List the commands that start guards, in order."""
         return [call for call in self.calls if call[-1].endswith(" guard")]
 
-    def later(self, seconds: int) -> None:
-        """Let that much time go by for the change that waits."""
+    def pass_time(self, seconds: int) -> None:
+        """Let the time of the waiting change pass."""
         journal = json.loads((self.folder / "journal.json").read_text())
         journal["monotonic"] -= seconds
         (self.folder / "journal.json").write_text(json.dumps(journal))
 
-    def engine(self, *words: str) -> None:
-        """What systemd would have started."""
+    def run_engine(self, *words: str) -> None:
+        """Run the engine as systemd would."""
         command = [sys.executable, str(self.store / "engine.py"), *words]
         subprocess.run(command, check=True, timeout=60)
 
@@ -59,12 +59,12 @@ class Machine:
     def folder(self) -> Path:
         return self.store / NAME
 
-    def log(self) -> str:
+    def read_log(self) -> str:
         return (self.store / "log").read_text()
 
 
-def manifest(top: Path) -> list[tuple[Any, ...]]:
-    """Everything below a directory: kind, mode, owner, bytes, times of files, extended attributes."""
+def describe_files(top: Path) -> list[tuple[Any, ...]]:
+    """Describe all files of a directory: kind, mode, owner, bytes, times, extended attributes."""
     found = []
     for path in sorted(top.rglob("*")):
         info = path.lstat()
@@ -76,8 +76,8 @@ def manifest(top: Path) -> list[tuple[Any, ...]]:
     return found
 
 
-def furnish(node: Machine) -> list[Path]:
-    """Files of every kind, and some that are not there."""
+def write_sample_files(node: RollbackNode) -> list[Path]:
+    """Write files of every kind. Return their paths, and some of missing files."""
     plain, private, link = node.etc / "plain", node.etc / "pri'vate", node.etc / "link"
     plain.write_text("one\n")
     private.write_bytes(b"\x00two")

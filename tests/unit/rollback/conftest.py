@@ -1,4 +1,4 @@
-"""A node whose files a change may spoil, in a folder of the test."""
+"""A node in a temporary folder."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.fullmesh.transaction import engine as transaction_engine
-from rollback_machine import Machine
+from rollback_machine import RollbackNode
 
 
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine(tmp_path)
-    monkeypatch.setattr(transaction_engine, "STORE", str(machine.store))
-    monkeypatch.setattr(transaction_engine, "UNITS", str(machine.units))
-    return machine
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RollbackNode:
+    node_machine = RollbackNode(tmp_path)
+    monkeypatch.setattr(transaction_engine, "STORE", str(node_machine.store))
+    monkeypatch.setattr(transaction_engine, "UNITS", str(node_machine.units))
+    return node_machine

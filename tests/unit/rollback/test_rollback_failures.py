@@ -13,81 +13,83 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh.transaction import engine as transaction_engine
 from rehearsal import rehearsed
-from rollback_machine import NAME, Machine, furnish, manifest
+from rollback_machine import NAME, RollbackNode, describe_files, write_sample_files
 
 
-def test_no_room_for_the_backup_changes_and_arms_nothing(
-    node: Machine, monkeypatch: pytest.MonkeyPatch
+def test_full_disk_during_the_backup_arms_nothing(
+    node: RollbackNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = furnish(node)
-    before = manifest(node.etc)
-    real = transaction_engine.write_file
+    paths = write_sample_files(node)
+    before = describe_files(node.etc)
+    write_file = transaction_engine.write_file
     for number in range(7):
         written: list[str] = []
 
-        def full(path: str, data: bytes, mode: int, at: int = number, seen: Any = written) -> None:
+        def fail_without_space(
+            path: str, data: bytes, mode: int, at: int = number, seen: Any = written
+        ) -> None:
             seen.append(path)
             if len(seen) > at:
                 raise OSError(28, "No space left on device")
-            real(path, data, mode)
+            write_file(path, data, mode)
 
-        monkeypatch.setattr(transaction_engine, "write_file", full)
+        monkeypatch.setattr(transaction_engine, "write_file", fail_without_space)
         with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-102\].*No space left"):
             node.arm(*paths)
         assert sorted(path.name for path in node.store.iterdir() if path.is_dir()) == []
         assert not node.units.exists()
     assert node.calls == []
-    assert manifest(node.etc) == before
+    assert describe_files(node.etc) == before
 
 
-@pytest.mark.parametrize("room", [0, 1])
-def test_no_room_for_the_plan_changes_and_arms_nothing(
-    node: Machine, monkeypatch: pytest.MonkeyPatch, room: int
+@pytest.mark.parametrize("written_files", [0, 1])
+def test_full_disk_during_the_plan_arms_nothing(
+    node: RollbackNode, monkeypatch: pytest.MonkeyPatch, written_files: int
 ) -> None:
-    paths = furnish(node)
-    before = manifest(node.etc)
+    paths = write_sample_files(node)
+    before = describe_files(node.etc)
     node.arm(*paths)
-    real, written = transaction_engine.write_file, []
+    write_file, written = transaction_engine.write_file, []
 
-    def full(path: str, data: bytes, mode: int) -> None:
+    def fail_without_space(path: str, data: bytes, mode: int) -> None:
         written.append(path)
-        if len(written) > room:
+        if len(written) > written_files:
             raise OSError(28, "No space left on device")
-        real(path, data, mode)
+        write_file(path, data, mode)
 
-    monkeypatch.setattr(transaction_engine, "write_file", full)
+    monkeypatch.setattr(transaction_engine, "write_file", fail_without_space)
     with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-102\].*No space left"):
         transaction_engine.apply_change(node.run, NAME, {}, [])
     assert not node.folder.exists()
     assert not node.units.exists()
     assert not [call for call in node.calls if call[0] == "systemd-run" and "apply" in call]
-    assert manifest(node.etc) == before
+    assert describe_files(node.etc) == before
 
 
-def test_a_guard_that_does_not_start_leaves_nothing(node: Machine) -> None:
+def test_guard_that_does_not_start_leaves_no_files(node: RollbackNode) -> None:
     node.rc = 1
     with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-103\]"):
-        node.arm(*furnish(node))
+        node.arm(*write_sample_files(node))
     assert not node.folder.exists()
     assert not node.units.exists()
 
 
-def test_a_rollback_that_cannot_run_is_found_before_the_change(node: Machine) -> None:
-    """What a policy does that forbids it: systemd starts it, and nothing comes of it."""
+def test_rollback_that_cannot_run_prevents_the_change(node: RollbackNode) -> None:
+    """As with a security policy that forbids it: systemd starts the unit, but the program does not run."""
     file = node.etc / "hosts"
     file.write_text("before")
-    node.mute = True
+    node.ignores_trial = True
     with pytest.raises(
         transaction_engine.RollbackError, match=r"\[TX-108\] the rollback does not run.*changed"
     ):
         node.arm(file)
     assert not node.folder.exists()
-    assert not node.guards()
+    assert not node.list_guards()
     assert not list(node.units.rglob("*"))
 
 
-def test_a_rollback_that_would_fail_is_found_before_the_change(
-    node: Machine, monkeypatch: pytest.MonkeyPatch
+def test_rollback_that_would_fail_prevents_the_change(
+    node: RollbackNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = node.etc / "hosts"
     file.write_text("before")
@@ -102,18 +104,18 @@ def test_a_rollback_that_would_fail_is_found_before_the_change(
             node.run, NAME, 60, [str(file)], ["true"], trials=["true", "echo no way; exit 3"]
         )
     assert not node.folder.exists()
-    node.mute = True  # the engine's side here, where its calls can be made to fail
-    opened = os.open
+    node.ignores_trial = True  # run the engine in this process, where its calls can fail
+    open_file = os.open
 
-    def readonly(path: Any, flags: int, *more: Any, **named: Any) -> int:
+    def open_read_only(path: Any, flags: int, *more: Any, **named: Any) -> int:
         if flags & os.O_TMPFILE == os.O_TMPFILE:
             raise OSError(errno.EROFS, "Read-only file system")
-        return opened(path, flags, *more, **named)
+        return open_file(path, flags, *more, **named)
 
     def run(argv: list[str]) -> tuple[int, str]:
         return (0, "") if rehearsed(argv) else node.run(argv)
 
-    monkeypatch.setattr(transaction_engine.os, "open", readonly)
+    monkeypatch.setattr(transaction_engine.os, "open", open_read_only)
     with pytest.raises(
         transaction_engine.RollbackError, match=r"\[TX-108\].*hosts: Read-only file system"
     ):
@@ -122,7 +124,7 @@ def test_a_rollback_that_would_fail_is_found_before_the_change(
     assert file.read_text() == "before"
 
 
-def test_only_the_run_that_armed_it_confirms_or_restores(node: Machine) -> None:
+def test_only_the_run_that_armed_it_confirms_or_restores(node: RollbackNode) -> None:
     file = node.etc / "hosts"
     file.write_text("before")
     first = "first"
@@ -140,9 +142,9 @@ def test_only_the_run_that_armed_it_confirms_or_restores(node: Machine) -> None:
 
 
 def test_an_unwritable_confirmation_leaves_the_change_to_the_guard(
-    node: Machine, monkeypatch: pytest.MonkeyPatch
+    node: RollbackNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was taken for one that came too late: the guard was ended, and the change stayed for good."""
+    """It was regarded as a late confirmation: the guard was ended, and the change was never reverted."""
     node.arm(node.etc / "new")
     monkeypatch.setattr(
         transaction_engine, "claim_transaction", lambda directory, state, token="": False
@@ -154,12 +156,12 @@ def test_an_unwritable_confirmation_leaves_the_change_to_the_guard(
     assert transaction_engine.state_of(str(node.folder)) == "armed"
 
 
-def test_a_rollback_that_cannot_begin_is_tried_again(
-    node: Machine, monkeypatch: pytest.MonkeyPatch
+def test_rollback_that_cannot_begin_is_retried(
+    node: RollbackNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody takes that for a confirmation; its program fails, so that systemd starts it once more."""
+    """That is no confirmation. The program fails, so that systemd starts it again."""
     node.arm(node.etc / "new")
-    assert set(transaction_engine.AGAIN) <= set(node.guards()[0])
+    assert set(transaction_engine.AGAIN) <= set(node.list_guards()[0])
     with monkeypatch.context() as patch:
         patch.setattr(
             transaction_engine, "claim_transaction", lambda directory, state, token="": False
@@ -172,7 +174,9 @@ def test_a_rollback_that_cannot_begin_is_tried_again(
     assert subprocess.run(command, check=False, timeout=60).returncode == 1
 
 
-def test_the_system_s_own_python_runs_it(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_systems_python_runs_the_rollback(
+    node: RollbackNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = node.etc / "hosts"
     file.write_text("before")
     monkeypatch.setattr(transaction_engine.sys, "executable", "/home/somebody/venv/bin/python3")
@@ -181,7 +185,7 @@ def test_the_system_s_own_python_runs_it(node: Machine, monkeypatch: pytest.Monk
     assert "/home" not in (node.units / transaction_engine.BOOT).read_text()
 
 
-def test_a_stopping_unit_is_waited_for(node: Machine) -> None:
+def test_arming_waits_for_a_stopping_unit(node: RollbackNode) -> None:
     answers = [(1, "Unit x.service was already loaded or has a fragment file."), (0, "")]
 
     def run(argv: list[str]) -> tuple[int, str]:
@@ -193,7 +197,7 @@ def test_a_stopping_unit_is_waited_for(node: Machine) -> None:
     assert transaction_engine.state_of(str(node.folder)) == "armed"
 
 
-def test_a_change_that_does_not_start_is_put_away(node: Machine) -> None:
+def test_change_that_does_not_start_is_removed(node: RollbackNode) -> None:
     node.arm()
     node.rc = 1
     with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-103\]"):
@@ -201,7 +205,7 @@ def test_a_change_that_does_not_start_is_put_away(node: Machine) -> None:
     assert not node.folder.exists()
 
 
-def test_a_directory_in_the_place_of_a_file(node: Machine) -> None:
+def test_directory_instead_of_a_file_is_rejected(node: RollbackNode) -> None:
     (node.etc / "dir").mkdir()
     with pytest.raises(transaction_engine.RollbackError, match=r"\[TX-106\]"):
         node.arm(node.etc / "dir")
@@ -209,37 +213,39 @@ def test_a_directory_in_the_place_of_a_file(node: Machine) -> None:
     assert not node.units.exists()
 
 
-def test_a_disk_that_is_full_when_it_counts(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_does_not_prevent_the_rollback(
+    node: RollbackNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = node.etc / "file"
     path.write_text("before")
     node.arm(path)
     path.write_text("a longer text than before")
 
-    def full(*_: Any) -> None:
+    def fail_without_space(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(transaction_engine, "write_file", full)
+    monkeypatch.setattr(transaction_engine, "write_file", fail_without_space)
     assert transaction_engine.restore_transaction(str(node.folder), "test")
     assert path.read_text() == "before"
     assert transaction_engine.state_of(str(node.folder)) == "fired"
     assert transaction_engine.disarm(node.run, NAME) == "fired"
 
 
-def test_a_file_system_without_room_for_one_more_name(
-    node: Machine, monkeypatch: pytest.MonkeyPatch
+def test_rollback_needs_no_new_file_name(
+    node: RollbackNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = node.etc / "file"
     path.write_text("before")
     node.arm(path)
     path.write_text("after")
-    real = os.open
+    write_file = os.open
 
-    def refused(name: Any, flags: int, *more: Any, **named: Any) -> int:
+    def open_without_space(name: Any, flags: int, *more: Any, **named: Any) -> int:
         if flags & os.O_CREAT and not os.path.exists(name):
             raise OSError(28, "No space left on device")
-        return real(name, flags, *more, **named)
+        return write_file(name, flags, *more, **named)
 
-    monkeypatch.setattr(os, "open", refused)
+    monkeypatch.setattr(os, "open", open_without_space)
     assert transaction_engine.restore_transaction(str(node.folder), "test")
     assert path.read_text() == "before"
     assert transaction_engine.state_of(str(node.folder)) == "fired"
@@ -248,7 +254,7 @@ def test_a_file_system_without_room_for_one_more_name(
 
 
 def test_a_late_run_keeps_the_backup_of_an_unfinished_restore(
-    node: Machine, monkeypatch: pytest.MonkeyPatch
+    node: RollbackNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = node.etc / "file"
     path.write_text("before")
@@ -261,13 +267,13 @@ def test_a_late_run_keeps_the_backup_of_an_unfinished_restore(
     assert path.read_text() == "before"
 
 
-def test_leftovers_of_a_killed_run_are_never_restored(node: Machine) -> None:
+def test_leftovers_of_a_killed_run_are_never_restored(node: RollbackNode) -> None:
     path = node.etc / "file"
     path.write_text("before")
     node.arm(path)
     (node.folder).rename(node.store / ".new-killed")  # before the rename that arms it
     path.write_text("confirmed since")
-    node.engine("boot", str(node.store))
+    node.run_engine("boot", str(node.store))
     assert path.read_text() == "confirmed since"
     node.arm(path)
     assert not (node.store / ".new-killed").exists()
@@ -275,7 +281,7 @@ def test_leftovers_of_a_killed_run_are_never_restored(node: Machine) -> None:
 
 
 def test_every_rename_is_on_disk_before_it_is_reported(
-    node: Machine, monkeypatch: pytest.MonkeyPatch
+    node: RollbackNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link, new = node.etc / "d/link", node.etc / "e/new"
     link.parent.mkdir()
@@ -284,17 +290,17 @@ def test_every_rename_is_on_disk_before_it_is_reported(
     node.arm(link, new)
     link.unlink()
     new.write_text("x")
-    synced: list[str] = []
-    real = transaction_engine.flush_directory
+    flushed: list[str] = []
+    write_file = transaction_engine.flush_directory
 
-    def sync(path: str) -> None:
-        synced.append(path)
+    def record_flush(path: str) -> None:
+        flushed.append(path)
         assert path == str(node.folder) or not (node.folder / "fired").exists()
-        real(path)
+        write_file(path)
 
-    monkeypatch.setattr(transaction_engine, "flush_directory", sync)
+    monkeypatch.setattr(transaction_engine, "flush_directory", record_flush)
     assert transaction_engine.restore_transaction(str(node.folder), "test")
-    assert {str(link.parent), str(new.parent), str(node.units)} <= set(synced)
+    assert {str(link.parent), str(new.parent), str(node.units)} <= set(flushed)
 
 
 def test_a_command_ends_without_waiting_for_its_children(tmp_path: Path) -> None:
@@ -304,7 +310,7 @@ def test_a_command_ends_without_waiting_for_its_children(tmp_path: Path) -> None
         == 124
     )
     pid = int(started.read_text())
-    assert Path(f"/proc/{pid}/cmdline").read_bytes()  # it still runs, with our pipe in its hands
+    assert Path(f"/proc/{pid}/cmdline").read_bytes()  # it still runs and has our pipe open
     os.kill(pid, signal.SIGTERM)
 
 
@@ -325,19 +331,19 @@ def test_a_script_is_reported_by_its_arguments() -> None:
     )
 
 
-def test_a_command_that_fails_stops_no_other(node: Machine) -> None:
+def test_failed_command_does_not_stop_the_others(node: RollbackNode) -> None:
     node.arm(commands=[["false"], "no-such-program", ["touch", str(node.root / "ran")]])
-    node.engine("restore", str(node.folder))
+    node.run_engine("restore", str(node.folder))
     report = transaction_engine.report_of(NAME)
     assert [fault.split("`")[1] for fault in report["faults"]] == ["false", "no-such-program"]
     assert (node.root / "ran").exists()
 
 
-def test_a_restore_that_was_cut_off_is_finished(node: Machine) -> None:
+def test_interrupted_restore_is_finished(node: RollbackNode) -> None:
     path = node.etc / "file"
     path.write_text("before")
     node.arm(path)
     path.write_text("after")
     assert transaction_engine.claim_transaction(str(node.folder), "restoring")
-    node.engine("boot", str(node.store))
+    node.run_engine("boot", str(node.store))
     assert path.read_text() == "before"

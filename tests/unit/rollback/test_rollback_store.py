@@ -1,4 +1,4 @@
-"""The rollback: files come back exactly, and nothing is left behind."""
+"""The rollback: files are restored exactly, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from ansible.module_utils.fullmesh.transaction import engine as transaction_engine
 from hypothesis import given
 from hypothesis import strategies as st
-from rollback_machine import NAME, Machine, furnish, manifest
+from rollback_machine import NAME, RollbackNode, describe_files, write_sample_files
 
 
-def spoil(paths: list[Path]) -> None:
-    """Change everything that can be changed."""
+def change_files(paths: list[Path]) -> None:
+    """Change all files in all ways."""
     plain, private, link, new, deep = paths
     plain.write_text("changed")
     plain.chmod(0o600)
@@ -24,13 +24,13 @@ def spoil(paths: list[Path]) -> None:
     deep.write_text("y")
 
 
-def test_files_modes_owners_times_and_links_are_restored_exactly(node: Machine) -> None:
-    paths = furnish(node)
-    before = manifest(node.etc)
+def test_files_modes_owners_times_and_links_are_restored_exactly(node: RollbackNode) -> None:
+    paths = write_sample_files(node)
+    before = describe_files(node.etc)
     node.arm(*paths, commands=[["touch", str(node.root / "ran")], f"echo $0 > {node.root}/shell"])
-    spoil(paths)
-    node.engine("restore", str(node.folder))
-    assert manifest(node.etc) == before
+    change_files(paths)
+    node.run_engine("restore", str(node.folder))
+    assert describe_files(node.etc) == before
     assert (node.root / "ran").exists()
     assert (node.root / "shell").exists()
     report = transaction_engine.report_of(NAME)
@@ -40,37 +40,37 @@ def test_files_modes_owners_times_and_links_are_restored_exactly(node: Machine) 
     assert transaction_engine.disarm(node.run, NAME) == "idle"
 
 
-def test_extended_attributes_come_back(node: Machine) -> None:
-    """SELinux's labels are such; ext4, xfs, overlay, and tmpfs since Linux 6.6, take ours as well."""
+def test_extended_attributes_are_restored(node: RollbackNode) -> None:
+    """As SELinux labels. ext4, xfs, overlay, and tmpfs since Linux 6.6 also support user attributes."""
     path = node.etc / "labelled"
     path.write_text("one")
     os.setxattr(path, "user.fullmesh", b"label")
-    before = manifest(node.etc)
+    before = describe_files(node.etc)
     node.arm(path)
     path.unlink()
-    node.engine("restore", str(node.folder))
-    assert manifest(node.etc) == before
+    node.run_engine("restore", str(node.folder))
+    assert describe_files(node.etc) == before
 
 
-def test_a_confirmed_change_leaves_only_the_log(node: Machine) -> None:
-    paths = furnish(node)
+def test_a_confirmed_change_leaves_only_the_log(node: RollbackNode) -> None:
+    paths = write_sample_files(node)
     node.arm(*paths)
     assert (node.units / transaction_engine.BOOT).exists()
-    spoil(paths)
-    after = manifest(node.etc)
+    change_files(paths)
+    after = describe_files(node.etc)
     assert transaction_engine.disarm(node.run, NAME) == "disarmed"
-    assert manifest(node.etc) == after
+    assert describe_files(node.etc) == after
     assert sorted(path.name for path in node.store.iterdir()) == ["engine.py", "lock", "log"]
     assert not node.units.exists()
-    assert [line.split(": ")[1] for line in node.log().splitlines()] == [
+    assert [line.split(": ")[1] for line in node.read_log().splitlines()] == [
         "armed for 30 s",
         "confirmed",
     ]
 
 
-def test_the_boot_unit_is_there_while_armed_and_gone_after(node: Machine) -> None:
+def test_boot_unit_exists_only_while_armed(node: RollbackNode) -> None:
     node.units.mkdir()
-    before = manifest(node.units)
+    before = describe_files(node.units)
     node.arm()
     unit = (node.units / transaction_engine.BOOT).read_text()
     assert (
@@ -82,27 +82,27 @@ def test_the_boot_unit_is_there_while_armed_and_gone_after(node: Machine) -> Non
     assert (
         node.units / transaction_engine.WANTS / transaction_engine.BOOT
     ).resolve() == node.units / transaction_engine.BOOT
-    node.engine("restore", str(node.folder))
-    assert manifest(node.units) == before
+    node.run_engine("restore", str(node.folder))
+    assert describe_files(node.units) == before
 
 
-def test_only_root_can_read_the_backup(node: Machine) -> None:
-    node.arm(*furnish(node))
+def test_only_root_can_read_the_backup(node: RollbackNode) -> None:
+    node.arm(*write_sample_files(node))
     assert node.store.stat().st_mode & 0o077 == 0
     assert node.folder.stat().st_mode & 0o077 == 0
 
 
-def test_the_log_is_bounded_and_keeps_the_newest(node: Machine) -> None:
+def test_log_is_bounded_and_keeps_the_newest_lines(node: RollbackNode) -> None:
     node.store.mkdir()
     for number in range(3000):
         transaction_engine.append_log(str(node.store), f"line {number} " + "x" * 60)
     assert (node.store / "log").stat().st_size < transaction_engine.LOG_BYTES + 200
-    assert node.log().splitlines()[-1].split()[2] == "2999"
-    assert all(line.split()[1] == "line" for line in node.log().splitlines())
+    assert node.read_log().splitlines()[-1].split()[2] == "2999"
+    assert all(line.split()[1] == "line" for line in node.read_log().splitlines())
 
 
 @given(st.lists(st.binary(max_size=200), max_size=4), st.lists(st.booleans(), min_size=4))
-def test_any_bytes_come_back(contents: list[bytes], gone: list[bool]) -> None:
+def test_any_content_is_restored(contents: list[bytes], deleted: list[bool]) -> None:
     import tempfile  # noqa: PLC0415 (hypothesis has no function-scoped tmp_path)
 
     with tempfile.TemporaryDirectory() as top:
@@ -111,12 +111,12 @@ def test_any_bytes_come_back(contents: list[bytes], gone: list[bool]) -> None:
         paths = [Path(top) / str(number) for number in range(len(contents))]
         for path, data in zip(paths, contents):
             path.write_bytes(data)
-        before = manifest(Path(top))
+        before = describe_files(Path(top))
         entries = [transaction_engine.save_path(str(p), n, str(kept)) for n, p in enumerate(paths)]
-        for path, away in zip(paths, gone):
+        for path, away in zip(paths, deleted):
             path.unlink() if away else path.write_bytes(b"changed")
         for entry in entries:
             transaction_engine.restore_saved_path(entry, str(kept))
         for saved in kept.iterdir():
             saved.unlink()
-        assert manifest(Path(top)) == before
+        assert describe_files(Path(top)) == before

@@ -1,4 +1,4 @@
-"""A node whose units a simulated systemd holds."""
+"""A node with a simulated systemd."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.fullmesh.state import undo
-from undo_node import Systemd
+from undo_node import SimulatedSystemd
 
 
 @pytest.fixture
-def systemd() -> Systemd:
-    return Systemd()
+def systemd() -> SimulatedSystemd:
+    return SimulatedSystemd()
 
 
 @pytest.fixture
-def node(tmp_path: Path, systemd: Systemd) -> undo.NodeSystem:
+def node(tmp_path: Path, systemd: SimulatedSystemd) -> undo.NodeSystem:
     for directory in ("etc", "proc/sys/net/ipv4", "var/lib/dpkg"):
         (tmp_path / directory).mkdir(parents=True)
     (tmp_path / "var/lib/dpkg/status").write_text("Package: base\n")

@@ -15,20 +15,20 @@ from ansible.module_utils.fullmesh.state import observe
 from fullmesh.settings import ROOT
 
 
-def undo_play() -> dict[str, Any]:
+def load_undo_play() -> dict[str, Any]:
     (play,) = yaml.safe_load((ROOT / "playbooks/undo.yml").read_text())
     return dict(play)
 
 
-def test_every_role_is_undone_by_its_undo_point_only() -> None:
-    """A role's settings say what the next run shall do: nvidia_driver_manage false left driver, hold and nouveau."""
+def test_roles_are_undone_by_their_undo_points() -> None:
+    """Settings describe the next run: with nvidia_driver_manage false, driver, hold and nouveau were left behind."""
     found = {
         task["ansible.builtin.include_role"]["name"]: task
-        for task in undo_play()["tasks"]
+        for task in load_undo_play()["tasks"]
         if task.get("ansible.builtin.include_role", {}).get("tasks_from") == "undo"
     }
     roles = {path.parent.parent.name for path in ROOT.glob("roles/*/tasks/undo.yml")}
-    # the account has a playbook of its own, and of a verification nothing lasts
+    # the account has its own playbook, and a verification leaves nothing behind
     assert roles - found.keys() == {"ec2_security_group", "verify_cluster"}
     assert not found.keys() - roles
     for role, task in found.items():
@@ -36,36 +36,36 @@ def test_every_role_is_undone_by_its_undo_point_only() -> None:
         assert task["tags"] == [role]
 
 
-def points_of(tree: object) -> set[str]:
-    """Whose undo points a YAML tree makes."""
+def find_undo_points(tree: object) -> set[str]:
+    """Return the roles whose undo points a YAML tree makes."""
     if isinstance(tree, list):
-        return {role for one in tree for role in points_of(one)}
+        return {role for one in tree for role in find_undo_points(one)}
     if not isinstance(tree, dict):
         return set()
-    asked = tree.get("undo_point", {})
-    return {asked["role"]} if asked else points_of(list(tree.values()))
+    arguments = tree.get("undo_point", {})
+    return {arguments["role"]} if arguments else find_undo_points(list(tree.values()))
 
 
 def test_every_undo_point_belongs_to_an_undo() -> None:
     paths = [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml")]
-    made = {role for path in paths for role in points_of(yaml.safe_load(path.read_text()))}
+    made = {role for path in paths for role in find_undo_points(yaml.safe_load(path.read_text()))}
     undone = {path.parent.parent.name for path in ROOT.glob("roles/*/tasks/undo.yml")}
-    # tasks/bundle_undo.yml runs always: its packages are there without a point
+    # tasks/bundle_undo.yml always runs, because its packages have no undo point
     assert made - undone == {"bundle"}
 
 
-@pytest.mark.parametrize("left", [[], ["nvidia_driver", "peer_firewall"]])
+@pytest.mark.parametrize("remaining", [[], ["nvidia_driver", "peer_firewall"]])
 @pytest.mark.parametrize("check", [False, True])
-def test_a_node_is_kept_until_every_role_is_undone(
-    tmp_path: Path, left: list[str], check: bool
+def test_state_is_kept_until_all_roles_are_undone(
+    tmp_path: Path, remaining: list[str], check: bool
 ) -> None:
-    """The tasks of undo.yml with the tag state, on a folder of this test."""
+    """Run the tasks of undo.yml with the tag state in a temporary folder."""
     state = tmp_path / "state"
     (state / "undo").mkdir(parents=True)
     (state / "manifest.json").write_text("{}")
-    for name in left:
+    for name in remaining:
         (state / "undo" / name).mkdir()
-    play = undo_play()
+    play = load_undo_play()
     tasks = [task for task in play["tasks"] if task.get("tags") == ["state"]]
     part = [{"hosts": "localhost", "gather_facts": False, "vars": play["vars"], "tasks": tasks}]
     text = yaml.safe_dump(part, width=1000).replace("/var/lib/fullmesh", str(state))
@@ -82,13 +82,13 @@ def test_a_node_is_kept_until_every_role_is_undone(
         check=False,
         env=environment,
     )
-    assert state.exists() == bool(left or check)
-    assert (done.returncode != 0) == ("UN-110" in done.stdout) == bool(left and not check)
-    for name in left if not check else []:
+    assert state.exists() == bool(remaining or check)
+    assert (done.returncode != 0) == ("UN-110" in done.stdout) == bool(remaining and not check)
+    for name in remaining if not check else []:
         assert name in done.stdout
 
 
-def test_a_removed_packages_unit_goes_before_the_reload(tmp_path: Path) -> None:
+def test_unit_without_its_file_is_not_found(tmp_path: Path) -> None:
     fragment = tmp_path / "firewalld.service"
     unit = {
         "LoadState": "loaded",
