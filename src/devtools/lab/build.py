@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from devtools.lab.console import say, step
 from devtools.lab.errors import StepError
 from devtools.lab.locks import held
 from devtools.lab.paths import Paths
-from devtools.lab.plan import DEBIAN, FAMILIES, IMAGES
+from devtools.lab.plan import DEBIAN, FAMILIES, IMAGES, REAL
 from devtools.lab.podman import Podman
 
 # Deadlines in seconds; a first build takes a few minutes on two cores.
@@ -41,11 +41,16 @@ class Builder:
     """Builds the missing stages. A second run finds all of them and builds nothing."""
 
     def __init__(
-        self, paths: Paths, podman: Podman, kind: str, families: Sequence[str] = FAMILIES
+        self,
+        paths: Paths,
+        podman: Podman,
+        kind: str,
+        families: Sequence[str] = FAMILIES,
+        images: Mapping[str, str] = IMAGES,
     ) -> None:
-        """*kind* is ``lookalike``, ``registry`` or ``debian``; images are built for *families*."""
+        """*kind* is ``lookalike``, ``registry`` or ``debian``. It builds the images of *families*."""
         self.paths, self.podman, self.kind = paths, podman, kind
-        self.stages = [IMAGES[family] for family in families]
+        self.stages = [images[family] for family in families]
         self.release = host.os_release(Path("/etc/os-release").read_text())
         self.codename = self.release.get("VERSION_CODENAME", "bookworm")
         self.digests = self._digests()
@@ -68,9 +73,11 @@ class Builder:
             wheels,
         )
         images = {
-            "el9": self._node_digest("el9", base, repo),
-            "ubuntu24.04": self._node_digest("ubuntu24.04", base, ""),
+            "el9": self._lookalike_digest("el9", base, repo),
+            "ubuntu24.04": self._lookalike_digest("ubuntu24.04", base, ""),
         }
+        if self.kind == "registry":
+            images = {name: self._real_digest(name) for name in REAL}
         for system, suite in DEBIAN.items():
             own = self._digest(["packages/debian.list"], "mmdebstrap important", suite)
             images[f"{system}-base"] = own
@@ -82,17 +89,18 @@ class Builder:
             )
         return {"base": base, "builder": builder, "nccl": wheels, "repo": repo, **images}
 
-    def _node_digest(self, stage: str, base: str, repo: str) -> str:
-        """Return a node image's digest; real images depend on neither base nor repositories."""
-        if self.kind == "registry":
-            return self._digest(["common", f"real/{stage}"], stage)
-        lists = LISTS[stage]
-        inputs = ["common", "lookalike/base.sh", f"lookalike/{stage}", *lists]
+    def _lookalike_digest(self, stage: str, base: str, repo: str) -> str:
+        inputs = ["common", "lookalike/base.sh", f"lookalike/{stage}", *LISTS[stage]]
         return self._digest(inputs, stage, base, repo)
+
+    def _real_digest(self, stage: str) -> str:
+        """Return the digest of a real image, which depends on neither base nor repositories."""
+        image = REAL[stage]
+        return self._digest(["common", f"real/{image.family}"], image.reference, *image.packages)
 
     def image(self, stage: str) -> str:
         """Return the full image name of a stage."""
-        kind = f"{self.kind}-" if stage in ("el9", "ubuntu24.04") else ""
+        kind = f"{self.kind}-" if stage in LISTS or stage in REAL else ""
         return f"{PREFIX}/{kind}{stage}:{self.digests[stage]}"
 
     def folder(self, stage: str) -> Path:
@@ -106,6 +114,8 @@ class Builder:
 
     def folders(self) -> dict[str, str]:
         """Return the stages that are folders of the nodes, with their paths on the nodes."""
+        if self.kind == "registry":  # nodes reach the archives
+            return {}
         archives = {f"{name}-archive": f"/srv/{name}" for name in self.stages if name in DEBIAN}
         return {"repo": "/srv/repo", **archives}
 
@@ -117,13 +127,21 @@ class Builder:
             if not self.missing():
                 return
             say(f"building images and repositories ({self.kind}), once; cache: {self.paths.home}")
-            with ThreadPoolExecutor(2) as pool:
-                both(pool, self._base_and_builder, self._nccl)
-                both(pool, self._repo, lambda: self._node_image("ubuntu24.04"))
-            self._node_image("el9")
-            for system in [stage for stage in self.stages if stage in DEBIAN]:
-                self._debian(system)
+            if self.kind == "registry":
+                for stage in self.stages:
+                    self._real_image(stage)
+            else:
+                self._lookalikes()
             self._forget_old()
+
+    def _lookalikes(self) -> None:
+        """Build repositories, look-alikes and Debian from this machine's apt sources."""
+        with ThreadPoolExecutor(2) as pool:
+            both(pool, self._base_and_builder, self._nccl)
+            both(pool, self._repo, lambda: self._lookalike("ubuntu24.04"))
+        self._lookalike("el9")
+        for system in [stage for stage in self.stages if stage in DEBIAN]:
+            self._debian(system)
 
     def _forget_old(self) -> None:
         """Remove images that several newer ones have replaced; used ones stay."""
@@ -244,15 +262,20 @@ class Builder:
         step(f"signed repositories {stage}", argv, self._log(stage), STAGE_SECONDS)
         os.replace(work, target)
 
-    def _node_image(self, stage: str) -> None:
-        """Build a requested family's image, from the registry or as a look-alike."""
+    def _lookalike(self, stage: str) -> None:
+        """Build the look-alike of a requested family."""
         if stage not in self.stages:
             return
-        folder = "real" if self.kind == "registry" else "lookalike"
         options = ["-v", f"{self.folder('repo')}:/srv/repo:ro"] if stage == "el9" else []
-        if self.kind == "lookalike":
-            options += ["--build-arg", f"BASE={self.image('base')}"]
-        self._build_image(stage, f"{folder}/{stage}/Containerfile", *options)
+        options += ["--build-arg", f"BASE={self.image('base')}"]
+        self._build_image(stage, f"lookalike/{stage}/Containerfile", *options)
+
+    def _real_image(self, stage: str) -> None:
+        """Build a node image from the distribution's own image and archives."""
+        image = REAL[stage]
+        options = ["--build-arg", f"BASE={image.reference}"]
+        options += ["--build-arg", f"PACKAGES={' '.join(image.packages)}"]
+        self._build_image(stage, f"real/{image.family}/Containerfile", *options)
 
 
 def both(pool: ThreadPoolExecutor, *jobs: Callable[[], None]) -> None:

@@ -147,13 +147,13 @@ def build(_args: argparse.Namespace) -> int:
     """Build images and repositories only"""
     paths = find()
     podman = lifecycle.open_podman(paths)
-    builder = Builder(
-        paths, podman, source.choose_image_source(paths.home / "image-source.json").kind
-    )
+    found = source.choose_image_source()
+    builder = Builder(paths, podman, found.kind, found.families, found.images)
     builder.ensure()
     for stage in builder.stages:
         out(builder.image(stage))
-    out(str(builder.folder("repo")))
+    for stage in builder.folders():
+        out(str(builder.folder(stage)))
     try:
         out(str(lab_gpus.ensure(paths)))
     except (

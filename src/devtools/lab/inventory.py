@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from devtools.lab.plan import CLUSTER_INTERFACE, Node
 
@@ -13,12 +14,14 @@ HEAD = """\
 """
 
 
-def quoted(value: str) -> str:
-    """Return *value* as a YAML double-quoted text (JSON's quoting is a part of YAML)."""
+def quoted(value: object) -> str:
+    """Return *value* in JSON, which is a part of YAML."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def host_lines(node: Node, gateway: str = "") -> list[str]:
+def host_lines(
+    node: Node, gateway: str = "", variables: Mapping[str, Any] | None = None
+) -> list[str]:
     """Return the lines of one host; *gateway* if the only interface also carries the ssh connections.
 
     An outsider has no variables of the project. It is only connected to the cluster network.
@@ -26,6 +29,7 @@ def host_lines(node: Node, gateway: str = "") -> list[str]:
     lines = [f"        {node.name}:", f"          ansible_host: {quoted(node.management_address)}"]
     if node.outsider:
         return [*lines, f"          lab_cluster_address: {quoted(node.cluster_address)}"]
+    lines += [f"          {name}: {quoted(value)}" for name, value in (variables or {}).items()]
     if gateway:
         link = f"interface: {CLUSTER_INTERFACE}, addresses: [{quoted(node.cluster_address)}]"
         lines.append("          fullmesh_links:")
@@ -47,7 +51,7 @@ def ssh_options(known_hosts: Path) -> list[str]:
     ]
 
 
-def render(  # noqa: PLR0913 (one text out of six values)
+def render(  # noqa: PLR0913 (one text out of seven values)
     nodes: Sequence[Node],
     controller: str,
     key: Path,
@@ -55,14 +59,22 @@ def render(  # noqa: PLR0913 (one text out of six values)
     note: str = "",
     *,
     gateway: str = "",
+    variables: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
     """Return the text of hosts.yml.
 
     *controller* is this host's address on the management network, *note* is for the report's text about the nodes, and
     *gateway* is the router of a lab with DHCP. There, ssh comes from the controller's address behind the router.
+    *variables* are settings of a family's nodes.
     """
     options = ssh_options(known_hosts) + ([f"-b {controller}"] if gateway else [])
-    peers = [line for node in nodes if not node.outsider for line in host_lines(node, gateway)]
+    own = variables or {}
+    peers = [
+        line
+        for node in nodes
+        if not node.outsider
+        for line in host_lines(node, gateway, own.get(node.family))
+    ]
     others = [line for node in nodes if node.outsider for line in host_lines(node)]
     lines = [
         "all:",

@@ -70,8 +70,9 @@ def merge(wish: Wish, recorded: Lab | None, index: int, found: source.Source) ->
     Existing nodes are never removed here. LB-114 if the options contradict the existing lab.
     """
     if recorded is None:
-        families, ipv6 = wish.families or plan.FAMILIES, bool(wish.ipv6)
+        families, ipv6 = wish.families or found.families, bool(wish.ipv6)
         lab = Lab(wish.name, index, ipv6, found.kind, found.note, list(families))
+        lab.images = dict(found.images)
         lab.dhcp = bool(wish.dhcp)
         count = wish.count or plan.DEFAULT_NODES
     else:
@@ -113,13 +114,11 @@ def up(paths: Paths, wish: Wish) -> Lab:
     with held(paths.home / "locks" / f"lab-{wish.name}", f"lab {wish.name}", LOCK_SECONDS):
         recorded = store.load()
         if recorded is None:
-            found = source.choose_image_source(
-                paths.home / "image-source.json", wish.families or plan.FAMILIES
-            )
+            found = source.choose_image_source(wish.families)
         else:
-            found = source.Source(recorded.image_source, recorded.note)
+            found = source.Source(recorded.image_source, recorded.note, recorded.images)
         lab = merge(wish, recorded, allocate(paths, wish.name), found)
-        builder = Builder(paths, podman, found.kind, plan.list_families(lab.nodes))
+        builder = Builder(paths, podman, found.kind, plan.list_families(lab.nodes), lab.images)
         builder.ensure()
         store.save(lab)
         nodes.ensure_networks(podman, lab)
@@ -209,7 +208,7 @@ def status(paths: Paths, name: str, states: dict[str, str]) -> dict[str, Any]:
             {
                 "name": node.name,
                 "family": node.family,
-                "os": plan.SYSTEMS[node.family],
+                "os": plan.name_system(node.family, lab.images[node.family]),
                 "container": node.container,
                 "hostname": node.hostname,
                 "management_address": node.management_address,

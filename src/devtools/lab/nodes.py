@@ -12,7 +12,7 @@ from typing import TypeVar
 from devtools.lab import host, inventory
 from devtools.lab.console import EVERY, say
 from devtools.lab.errors import StepError
-from devtools.lab.plan import IMAGES, Node
+from devtools.lab.plan import Node
 from devtools.lab.podman import Podman, network_config
 from devtools.lab.state import Lab, Store, replace
 from devtools.lab.subnets import networks
@@ -92,7 +92,7 @@ def ensure_running(
     host.require_inotify(len(touched))
     for node in touched:
         if node.container not in states:
-            image = images[IMAGES[node.family]]
+            image = images[lab.images[node.family]]
             podman.must(*create_arguments(lab, node, image, volumes))
     for_each(touched, lambda node: podman.must("start", node.container))
     if touched:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from devtools.lab.errors import LabError
@@ -27,6 +27,69 @@ SYSTEMS = {
     "debian12": "Debian 12",
     "debian13": "Debian 13",
 }
+
+
+@dataclass(frozen=True)
+class RealImage:
+    """An official image of a distribution, from a registry.
+
+    Attributes:
+        family: the family of nodes that it replaces.
+        system: its name in reports.
+        reference: its full name in the registry.
+        packages: packages of an installed server that the image lacks, besides those of its Containerfile.
+        variables: settings of its nodes in the inventory. The lab's other settings are for look-alikes.
+        torch: the CPU lock has wheels for its Python, so `fullmesh demo` can run on it.
+    """
+
+    family: str
+    system: str
+    reference: str
+    packages: tuple[str, ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    torch: bool = True
+
+
+# Packages come from the distribution's and NVIDIA's own archives, and Python is the system's.
+REAL_DEFAULTS: dict[str, Any] = {
+    "nccl_repository_key": "",
+    "nccl_repository_url": "",
+    "nccl_version": "",
+    "torch_runtime_packages": [],
+    "torch_runtime_python": "",
+}
+# The fingerprint of NVIDIA's key for EL 10 is not published (NC-110).
+WITHOUT_NCCL = {"nccl_manage": False}
+REAL = {
+    "stream9": RealImage("el", "CentOS Stream 9", "quay.io/centos/centos:stream9"),
+    "stream10": RealImage(
+        "el", "CentOS Stream 10", "quay.io/centos/centos:stream10", variables=WITHOUT_NCCL
+    ),
+    "rocky9": RealImage("el", "Rocky Linux 9", "quay.io/rockylinux/rockylinux:9"),
+    "rocky10": RealImage(
+        "el", "Rocky Linux 10", "quay.io/rockylinux/rockylinux:10", variables=WITHOUT_NCCL
+    ),
+    "alma9": RealImage("el", "AlmaLinux 9", "quay.io/almalinuxorg/almalinux:9"),
+    "alma10": RealImage(
+        "el", "AlmaLinux 10", "quay.io/almalinuxorg/almalinux:10", variables=WITHOUT_NCCL
+    ),
+    # Its systemd contains systemd-resolved. Its python3.11 is 3.11.0rc1, with which torch 2.13 fails.
+    "ubuntu22.04": RealImage(
+        "ubuntu", "Ubuntu 22.04", "docker.io/library/ubuntu:22.04", torch=False
+    ),
+    "ubuntu24.04": RealImage(
+        "ubuntu", "Ubuntu 24.04", "docker.io/library/ubuntu:24.04", ("systemd-resolved",)
+    ),
+    "ubuntu26.04": RealImage(
+        "ubuntu",
+        "Ubuntu 26.04",
+        "docker.io/library/ubuntu:26.04",
+        ("systemd-resolved",),
+        torch=False,
+    ),
+}
+# With FULLMESH_LAB_IMAGES=registry.
+REAL_IMAGES = {**IMAGES, "el": "stream9", "ubuntu": "ubuntu24.04"}
 
 
 @dataclass(frozen=True)
@@ -115,6 +178,11 @@ def nodes(lab: str, index: int, families: Sequence[str], count: int, ipv6: bool)
             _node(f"{family}{dash}{number}", family, lab, (index, FIRST_HOST + position, ipv6))
         )
     return result
+
+
+def name_system(family: str, image: str) -> str:
+    """Return the operating system of a node, look-alike or real."""
+    return REAL[image].system if image in REAL else SYSTEMS[family]
 
 
 def list_families(nodes: Sequence[Node]) -> tuple[str, ...]:

@@ -12,12 +12,14 @@ if [ ! -e "$ready" ]; then
     echo '::1 ip6-localhost ip6-loopback'
   } > /etc/hosts
   # The image may have the builder's name server, which no node can reach. systemd-resolved read it at boot, and every
-  # lookup would wait 40 s (also in the start and stop of chrony). With real images podman mounts this file, and it
-  # stays.
-  : > /etc/resolv.conf 2>/dev/null || :
-  if [ "$2" = ubuntu ] && [ -d /run/systemd/resolve ]; then
-    ln -sf ../run/systemd/resolve/stub-resolv.conf /etc/resolv.conf 2>/dev/null || :
-    systemctl try-restart systemd-resolved.service
+  # lookup would wait 40 s (also in the start and stop of chrony). With real images podman mounts this file for the
+  # archives, and it stays.
+  if ! grep -q ' /etc/resolv.conf ' /proc/self/mountinfo; then
+    : > /etc/resolv.conf 2>/dev/null || :
+    if [ "$2" = ubuntu ] && [ -d /run/systemd/resolve ]; then
+      ln -sf ../run/systemd/resolve/stub-resolv.conf /etc/resolv.conf 2>/dev/null || :
+      systemctl try-restart systemd-resolved.service
+    fi
   fi
   if [ -n "${5:-}" ]; then
     # as cloud-init leaves a node: the interface has a lease and nothing else

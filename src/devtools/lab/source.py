@@ -1,32 +1,21 @@
-"""Choose the source of node images: a registry's real ones, or look-alikes built from Debian packages."""
+"""Choose the source of node images: look-alikes built from Debian packages, or a registry's real ones."""
 
 from __future__ import annotations
 
-import json
 import os
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from devtools.lab.errors import LabError
-from devtools.lab.plan import DEBIAN, FAMILIES
+from devtools.lab.plan import DEBIAN, FAMILIES, IMAGES, REAL, REAL_IMAGES
 
 VARIABLE = "FULLMESH_LAB_IMAGES"
-CHOICES = ("auto", "lookalike", "registry")
-# The registries' own API roots. 200 and 401 both mean that the registry answers.
-PROBES = ("https://quay.io/v2/", "https://registry-1.docker.io/v2/")
-PROBE_SECONDS = 5.0
-REMEMBER_SECONDS = 24 * 3600.0
-UNAUTHORIZED = 401
+CHOICES = ("lookalike", "registry")
 
 LOOKALIKE_NOTE = (
     "Look-alike images: CentOS Stream 9's and Ubuntu 24.04's tools, names, paths and package formats on "
-    "Debian 12's binaries, built here because no container registry answered."
+    "Debian 12's binaries."
 )
-REGISTRY_NOTE = "Real images: quay.io/centos/centos:stream9 and docker.io/library/ubuntu:24.04."
 DEBIAN_NOTE = "Debian's own packages, unmodified, in containers."
 SYSCTL_NOTE = (
     "Machine-wide kernel settings (vm.*, kernel.*, fs.*, net.core.rmem_max and the like) are private "
@@ -36,54 +25,62 @@ SYSCTL_NOTE = (
 
 @dataclass(frozen=True)
 class Source:
-    """The kind ``lookalike``, ``registry`` or ``debian`` (no other system), and the sentence for every report."""
+    """The origin of a lab's images.
+
+    Attributes:
+        kind: ``lookalike``, ``registry`` or ``debian`` (no other system).
+        note: the sentence for every report.
+        images: the image of each family.
+        families: those of the nodes.
+    """
 
     kind: str
     note: str
+    images: Mapping[str, str] = field(default_factory=lambda: dict(IMAGES))
+    families: tuple[str, ...] = FAMILIES
 
 
-def make(kind: str) -> Source:
-    """Return the source with its note."""
-    notes = {"registry": REGISTRY_NOTE, "lookalike": LOOKALIKE_NOTE, "debian": DEBIAN_NOTE}
-    return Source(kind, f"{notes[kind]} {SYSCTL_NOTE}")
+def describe_real_images(families: Sequence[str], images: Mapping[str, str]) -> str:
+    """Return the sentence about the images of a registry."""
+    return f"Real images: {', '.join(REAL[images[family]].reference for family in families)}."
 
 
-def answers(url: str) -> bool:
-    """Return whether a registry's API answers within the deadline."""
-    try:
-        with urllib.request.urlopen(url, timeout=PROBE_SECONDS):  # noqa: S310  # https, fixed above
-            return True
-    except urllib.error.HTTPError as error:
-        return error.code == UNAUTHORIZED
-    except (OSError, ValueError):
-        return False
+def parse_real_images(text: str) -> dict[str, str]:
+    """Return family -> image of a list such as ``rocky9,ubuntu22.04``. LB-109 for an unknown or second one."""
+    found: dict[str, str] = {}
+    for name in text.split(","):
+        image = REAL.get(name.strip())
+        if image is None or image.family in found:
+            known = ", ".join([*CHOICES, *REAL])
+            raise LabError(
+                "LB-109",
+                f"{VARIABLE}={text!r} is not known",
+                f"Use one of {known}, or one image of each family, separated by a comma.",
+            )
+        found[image.family] = name.strip()
+    return found
 
 
-def remembered(file: Path, now: float) -> str | None:
-    """Return the last probe's result if it is younger than a day."""
-    try:
-        found = json.loads(file.read_text())
-        fresh = 0 <= now - float(found["time"]) < REMEMBER_SECONDS
-    except (OSError, ValueError, KeyError):
-        return None
-    return str(found["kind"]) if fresh and found["kind"] in CHOICES[1:] else None
+def choose_image_source(families: Sequence[str] | None = None) -> Source:
+    """Return the source of the images of *families*, which default to those of FULLMESH_LAB_IMAGES.
 
-
-def choose_image_source(file: Path, families: Sequence[str] = FAMILIES) -> Source:
-    """Return the source of the families' images; *file* caches the probe. LB-109 on a bad FULLMESH_LAB_IMAGES."""
-    if set(families) <= set(DEBIAN):
-        return make("debian")
-    choice = os.environ.get(VARIABLE) or "auto"
-    if choice not in CHOICES:
+    Raises:
+        LabError: the variable has an unknown value, or Debian is requested from a registry (LB-109).
+    """
+    wanted = tuple(families or FAMILIES)
+    if set(wanted) <= set(DEBIAN):
+        return Source("debian", f"{DEBIAN_NOTE} {SYSCTL_NOTE}", families=wanted)
+    choice = os.environ.get(VARIABLE) or "lookalike"
+    if choice == "lookalike":
+        return Source(choice, f"{LOOKALIKE_NOTE} {SYSCTL_NOTE}", families=wanted)
+    if set(wanted) & set(DEBIAN):
         raise LabError(
-            "LB-109", f"{VARIABLE}={choice!r} is not known", f"Use one of {', '.join(CHOICES)}."
+            "LB-109",
+            f"{VARIABLE}={choice!r} has no Debian, and the lab has {', '.join(wanted)}",
+            "Start Debian nodes in a lab of their own.",
         )
-    if choice != "auto":
-        return make(choice)
-    now = time.time()
-    kind = remembered(file, now)
-    if kind is None:
-        kind = "registry" if all(answers(url) for url in PROBES) else "lookalike"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({"kind": kind, "time": now}) + "\n")
-    return make(kind)
+    named = {} if choice == "registry" else parse_real_images(choice)
+    wanted = tuple(families or named or FAMILIES)
+    images = {**REAL_IMAGES, **named}
+    note = describe_real_images(wanted, images)
+    return Source("registry", f"{note} {SYSCTL_NOTE}", images, wanted)

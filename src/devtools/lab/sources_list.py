@@ -52,6 +52,19 @@ def from_lines(text: str, codename: str) -> list[str]:
     return found
 
 
+def name_mirror(line: str) -> str:
+    """Replace a list of mirrors in a file of this machine (GitHub's runners) by its first mirror.
+
+    A container of the builder does not have that file (apt-transport-mirror(1)).
+    """
+    kept = []
+    for word in line.split(" "):
+        path = Path(word.removeprefix("mirror+file:"))
+        mirrors = path.read_text().split() if word.startswith("mirror+file:") else [word]
+        kept.append(mirrors[0])
+    return " ".join(kept)
+
+
 def read(folder: Path, codename: str) -> list[str]:
     """Return the distribution's own sources of an /etc/apt folder as one-line entries."""
     found: list[str] = []
@@ -59,7 +72,7 @@ def read(folder: Path, codename: str) -> list[str]:
         if file.is_file():
             reader = from_deb822 if file.suffix == ".sources" else from_lines
             found += reader(file.read_text(), codename)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(map(name_mirror, found)))
 
 
 def own_apt(work: Path, changed: Callable[[str], str]) -> str:

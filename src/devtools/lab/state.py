@@ -9,7 +9,7 @@ from typing import Any
 
 from devtools.lab import inventory, subnets
 from devtools.lab.paths import Paths
-from devtools.lab.plan import DEFAULT_NAME, Node
+from devtools.lab.plan import DEFAULT_NAME, IMAGES, REAL, REAL_DEFAULTS, Node
 
 SCHEMA = 1
 
@@ -26,6 +26,7 @@ class Lab:
     families: list[str]
     nodes: list[Node] = field(default_factory=list)
     dhcp: bool = False
+    images: dict[str, str] = field(default_factory=lambda: dict(IMAGES))
 
     @property
     def controller(self) -> str:
@@ -56,6 +57,17 @@ class Lab:
         """The host's bridges: management, cluster."""
         return subnets.bridges(self.index)
 
+    @property
+    def variables(self) -> dict[str, dict[str, Any]]:
+        """The settings of nodes with real images, by family. Those of look-alikes are in group_vars."""
+        if self.image_source != "registry":
+            return {}
+        return {
+            family: {**REAL_DEFAULTS, **REAL[image].variables}
+            for family, image in self.images.items()
+            if image in REAL
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Return the lab as plain data for lab.json."""
         return {
@@ -66,6 +78,7 @@ class Lab:
             "image_source": self.image_source,
             "note": self.note,
             "families": self.families,
+            "images": self.images,
             "dhcp": self.dhcp,
             "nodes": [node.as_dict() for node in self.nodes],
         }
@@ -91,7 +104,9 @@ class Store:
         nodes = [Node(**node) for node in found["nodes"]]
         names = ("name", "index", "ipv6", "image_source", "note", "families")
         known = {name: found[name] for name in names}
-        return Lab(**known, nodes=nodes, dhcp=found.get("dhcp", False))
+        lab = Lab(**known, nodes=nodes, dhcp=found.get("dhcp", False))
+        lab.images = found.get("images", lab.images)
+        return lab
 
     def save(self, lab: Lab) -> None:
         """Record the lab in one step."""
@@ -107,6 +122,7 @@ class Store:
             self.known_hosts,
             lab.note,
             gateway=lab.gateway,
+            variables=lab.variables,
         )
         self.inventory.parent.mkdir(parents=True, exist_ok=True)
         replace(self.inventory, text)

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import yaml
 
 from devtools.lab import cli, lifecycle, locks, plan, source, state
 from devtools.lab import paths as lab_paths
@@ -17,6 +18,7 @@ from devtools.lab.paths import Paths
 from devtools.lab.podman import Podman
 from devtools.lab.state import Lab, Store
 
+ROOT = Path(__file__).parents[3]
 FOUND = source.Source("lookalike", "a note")
 
 
@@ -57,6 +59,43 @@ def test_saved_lab_is_loaded_unchanged(paths: Paths) -> None:
     store.save(lab)
     assert store.load() == lab
     assert state.names(paths) == ["demo"]
+
+
+def test_a_lab_without_a_record_of_images_has_lookalikes(paths: Paths) -> None:
+    store, lab = Store(paths, "demo"), make_lab()
+    store.save(lab)
+    known = json.loads(store.file.read_text())
+    del known["images"]
+    store.file.write_text(json.dumps(known))
+    assert store.load() == lab
+
+
+def test_real_images_have_settings_of_their_own(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """group_vars leads look-alikes to the lab's Python and NCCL, which a real system does not have."""
+    monkeypatch.setenv(source.VARIABLE, "rocky10")
+    lab = lifecycle.merge(Wish("real", 1), None, 4, source.choose_image_source())
+    (node,) = lab.nodes
+    assert (node.name, lab.images["el"], lab.families) == ("el1", "rocky10", ["el"])
+    Store(paths, "real").save(lab)
+    assert Store(paths, "real").load() == lab
+    found = lifecycle.status(paths, "real", {})
+    assert (found["image_source"], found["nodes"][0]["os"]) == ("registry", "Rocky Linux 10")
+    (file,) = Store(paths, "real").write_inventory(lab)
+    (host,) = yaml.safe_load(file.read_text())["all"]["children"]["torch_nodes"]["hosts"].values()
+    lookalikes: dict[str, object] = {}
+    for name in ("nccl", "torch_runtime"):
+        text = (ROOT / f"inventory/lab/group_vars/all/{name}.yml").read_text()
+        lookalikes |= yaml.safe_load(text)
+    assert {name: host[name] for name in lookalikes} == {
+        "nccl_manage": False,
+        "nccl_repository_key": "",
+        "nccl_repository_url": "",
+        "nccl_version": "",
+        "torch_runtime_packages": [],
+        "torch_runtime_python": "",
+    }
 
 
 def test_inventory_of_the_default_lab_is_in_the_checkout(paths: Paths) -> None:
@@ -220,11 +259,6 @@ class TestCommandLine:
 
 def test_every_family_has_an_image_and_a_name() -> None:
     assert set(plan.IMAGES) == set(plan.SYSTEMS) == {*plan.FAMILIES, *plan.DEBIAN}
-
-
-def test_debian_lab_uses_debian_images(tmp_path: Path) -> None:
-    assert source.choose_image_source(tmp_path / "none", ("debian12", "debian13")).kind == "debian"
-    assert not (tmp_path / "none").exists()
 
 
 def test_an_image_is_built_only_if_a_node_needs_it(

@@ -65,6 +65,20 @@ def test_all_files_of_the_folder_are_read(tmp_path: Path) -> None:
     assert sources_list.read(tmp_path, "trixie") == []
 
 
+def test_a_file_of_mirrors_is_replaced_by_its_first(tmp_path: Path) -> None:
+    """GitHub's runners name no mirror in their sources, and a container does not have the file."""
+    mirrors = tmp_path / "apt-mirrors.txt"
+    mirrors.write_text(
+        "http://a.example/ubuntu/\tpriority:1\nhttp://b.example/ubuntu/\tpriority:2\n"
+    )
+    (tmp_path / "sources.list.d").mkdir()
+    text = f"Types: deb\nURIs: mirror+file:{mirrors}\nSuites: noble\nComponents: main universe\n"
+    (tmp_path / "sources.list.d" / "ubuntu.sources").write_text(text)
+    assert sources_list.read(tmp_path, "noble") == [
+        "deb http://a.example/ubuntu/ noble main universe"
+    ]
+
+
 def test_apt_uses_separate_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources_list, "read", lambda folder, codename: ["deb http://a b main"])
     options = sources_list.own_apt(tmp_path, lambda line: line.replace("main", "non-free"))
