@@ -12,6 +12,7 @@ import yaml
 from causes.cases import FAULTS
 
 from fullmesh import __version__
+from fullmesh.catalogue import NEXT_RELEASE
 from fullmesh.explain.pages import render_pages
 from fullmesh.model import plan
 from fullmesh.settings import ROOT
@@ -20,6 +21,7 @@ FIRST = ("README", "SECURITY")
 PAGES = sorted([*(ROOT / f"{name}.md" for name in FIRST), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 README_LINES = 120
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[0-9]*.yml"))
 
 
@@ -27,8 +29,21 @@ def test_the_first_page_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
 
 
-def test_the_readme_names_the_version() -> None:
+def test_readme_and_changelog_name_the_version() -> None:
+    """No other page does: the commands of the pages find an archive by its pattern."""
     assert f"version {__version__}," in (ROOT / "README.md").read_text()
+    released = re.search(r"^## (\d\S+) - \d{4}-\d\d-\d\d$", CHANGELOG, re.MULTILINE)
+    assert released
+    assert released[1] == __version__
+    named = re.compile(r"fullmesh(?:-cluster)?-\d+\.\d+\.\d+")
+    assert [page.name for page in PAGES if named.search(page.read_text())] == []
+
+
+def test_old_spellings_work_until_a_later_release() -> None:
+    """The release that removes them has to remove their code, too."""
+    ends = [int(part) for part in NEXT_RELEASE.split(".")]
+    assert ends > [int(part) for part in __version__.split(".")]
+    assert f"until version {NEXT_RELEASE}" in " ".join(CHANGELOG.split())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
