@@ -56,6 +56,8 @@ def test_an_old_name_is_an_error_with_the_new_name(name: str) -> None:
     assert fault.code == "PL-136"
     assert f"{name} was replaced" in fault.text
     assert f"Fix: use {new}" in fault.step
+    row = rf"^ *\| `{name}(: \w+)?` \| `{new}\b"
+    assert re.search(row, (settings.ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
 def test_an_old_value_is_named_with_the_new_one() -> None:
