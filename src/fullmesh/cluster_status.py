@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict
 
 from fullmesh.faults import Fault
 from fullmesh.model import membership
 from fullmesh.model.types import ClusterPlan
+from fullmesh.printed import shorten_time, wrap_text
 from fullmesh.roles import pending_changes, preflight
 
 State = Literal["configured", "drifted", "outdated peers", "not configured", "no answer"]
@@ -183,7 +182,7 @@ def render_status(report: StatusReport, width: int = 0) -> list[str]:
         cells = zip(row, columns, strict=True)
         lines.append("  ".join(f"{cell:<{column}}" for cell, column in cells).rstrip())
         for text in _list_node_remarks(nodes[row[0]]) if row is not head else ():
-            lines += wrap_text(text, width, "    ")
+            lines += wrap_text(text, width, "    ", "    ")
     problems = [*map(str, find_status_problems(report)), *report["faults"]]
     lines += ["", *wrap_label("jobs", _describe_jobs(report), width)]
     lines += wrap_label("last run", _describe_last_run(report["last_run"]), width)
@@ -218,30 +217,7 @@ def _describe_jobs(report: StatusReport) -> str:
 def _describe_last_run(last: LastRun | None) -> str:
     if last is None:
         return "none with these nodes. Check: ./fullmesh verify"
-    return f"{last['headline']} ({last['kind']}, {_shorten_time(last['finished'])}, {last['path']})"
-
-
-def _shorten_time(text: str) -> str:
-    """Return an ISO 8601 time to the minute in UTC, or the text if it is none."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except ValueError:
-        return text
-
-
-def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
-    """Wrap a text without breaking words."""
-    if not width:
-        return [indent + text]
-    more = indent if indent else "  "
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=more,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return f"{last['headline']} ({last['kind']}, {shorten_time(last['finished'])}, {last['path']})"
 
 
 def wrap_label(label: str, text: str, width: int) -> list[str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import textwrap
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 # characters that a terminal interprets or hides: controls, text directions, invisible characters
@@ -64,6 +66,28 @@ def print_text(text: str, stream: TextIO | None = None) -> None:
     stream = stream or sys.stdout
     stream.write(f"{clean_text(text)}\n")
     stream.flush()
+
+
+def shorten_time(text: str) -> str:
+    """Return an ISO 8601 time to the minute in UTC, or the text if it is none."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except ValueError:
+        return text
+
+
+def wrap_text(text: str, width: int, indent: str = "", more: str = "  ") -> list[str]:
+    """Wrap a text to *width* columns (0: not at all) without breaking words. *more* indents the further lines."""
+    if not width:
+        return [indent + text]
+    wrapper = textwrap.TextWrapper(
+        width,
+        initial_indent=indent,
+        subsequent_indent=more,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return wrapper.wrap(text) or [indent]
 
 
 def measure_width(stream: TextIO) -> int:

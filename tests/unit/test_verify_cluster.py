@@ -47,7 +47,7 @@ def test_a_healthy_cluster_has_no_findings() -> None:
         ("none", EL1, "never leave el1"),
         ("left", UBUNTU1, "never arrive at ubuntu1"),
         ("asked", UBUNTU1, "ubuntu1, so ubuntu1 itself blocks them"),
-        ("answered", UBUNTU1, "answers never arrive at el1"),
+        ("answered", UBUNTU1, "answers of ubuntu1 never arrive at el1"),
         ("back", EL1, "el1 itself blocks them"),
     ],
 )

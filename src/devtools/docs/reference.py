@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from fullmesh.shell.commands import walk_commands
 
 # Comments in inventory/prod describe a setting of the plan: "# name: default   # purpose".
 COMMENT = re.compile(r"^# (fullmesh_\w+):[^#\n]*#\s*(.+)$", re.MULTILINE)
+USAGE_COLUMNS = 88
 # Settings without such a comment: inventory/prod uses them, or the command line sets them.
 SAID = {
     "fullmesh_address": "the node's cluster address with its prefix, `10.0.0.1/24`, or a list, the primary one first",
@@ -32,6 +34,20 @@ SAID = {
 }
 
 
+def wrap_usage(usage: str) -> list[str]:
+    """Wrap a usage line between its options."""
+    options = re.findall(r"(?:\[(?:[^\[\]]|\[[^\]]*\])*\]|[^\s\[])+", usage)
+    joined = " ".join(option.replace(" ", "\0") for option in options)
+    wrapped = textwrap.wrap(
+        joined,
+        USAGE_COLUMNS,
+        subsequent_indent="    ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return [line.replace("\0", " ") for line in wrapped]
+
+
 def commands() -> str:
     """Build the page of the command line."""
     from fullmesh.cli import build_parser  # noqa: PLC0415 (loads every verb)
@@ -39,13 +55,13 @@ def commands() -> str:
     lines = [
         "# Commands",
         "",
-        "`./fullmesh VERB`, made from the command line's own parser. `./fullmesh VERB --help` prints the same.",
+        "`./fullmesh VERB --help` prints the same text in your terminal.",
         "",
-        "Exit codes: 0 all well, 1 a problem was found, 2 usage or environment, 130 interrupted.",
+        "Exit codes: 0 no problem, 1 a problem was found, 2 wrong usage or environment, 130 interrupted.",
     ]
     for command in walk_commands(build_parser()):
         lines += ["", f"{'#' * (command.depth + 2)} {command.name}", "", command.text, ""]
-        lines += ["```text", command.usage, "```"]
+        lines += ["```text", *wrap_usage(command.usage), "```"]
         for words, text in command.options:
             escaped = text.replace("<", "\\<")
             lines += ["", f"`{words}`", f": {escaped}"]

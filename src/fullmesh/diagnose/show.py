@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
-from fullmesh.catalogue import wrap_line
 from fullmesh.diagnose import compare
 from fullmesh.diagnose.run import list_boot_codes
-from fullmesh.printed import format_label
+from fullmesh.printed import format_label, wrap_text
 from fullmesh.result.types import FindingRow, Result
 
 MISSED_SHOWN = 12
+LINE_START = re.compile(r"\d+\. |note: |  ")
 AT_BOOT = "At the next boot:"
 UNLIKE = "No known cause explains it. Differences that can cause it, the likeliest first (hints, not proof):"
 Told = Literal["node", "direction", "port", "seen", "expected", "check", "fix"]
@@ -82,8 +83,15 @@ def format_diagnosis(result: Result, width: int = 0) -> list[str]:
     if result["lab"]:
         found.append(f"note: {result['lab']}")
     found += format_unobserved(result)
+    return [wrap_diagnosis_line(line, width) for line in found]
+
+
+def wrap_diagnosis_line(line: str, width: int) -> str:
+    """Wrap a line behind its label or number. A command stays whole, so that it can be copied."""
     commands = tuple(format_label(label, "").rstrip() for label in ("check", "fix"))
-    return [
-        wrap_line(line, width) if width and not line.startswith(commands) else line
-        for line in found
-    ]
+    if line.startswith(commands):
+        return line
+    label = len(format_label("", ""))
+    number = LINE_START.match(line)
+    indent = " " * (label if line.startswith("     ") else len(number[0]) if number else 2)
+    return "\n".join(wrap_text(line, width, more=indent))

@@ -12,7 +12,7 @@ from rich.text import Text
 from fullmesh.play import lines
 from fullmesh.play.progress import CONTROLLER, Failure, RunPhase
 from fullmesh.play.views import PlainView
-from fullmesh.printed import clean_line, clean_text
+from fullmesh.printed import clean_line, clean_text, wrap_text
 
 NODE_ROWS = 8
 
@@ -95,10 +95,13 @@ class TerminalView(PlainView):
     def said(self, hosts: tuple[str, ...], text: str) -> None:
         """Print a message of the run."""
         for line in lines.render_host_message(hosts, text).split("\n"):
-            shown = Text(f"  {clean_text(line)}", "yellow")
             if self.brief:
+                shown = Text(f"  {clean_text(line)}", "yellow")
                 shown.truncate(self.console.width, overflow="ellipsis")
-            self.console.print(shown)
+                self.console.print(shown)
+            else:
+                wrapped = wrap_text(clean_text(line), self.console.width, "  ", "    ")
+                self.say("\n".join(wrapped), "yellow")
 
     def close(self) -> None:
         """Take the region away."""

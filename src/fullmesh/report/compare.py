@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal, TypeVar
 
+from fullmesh.printed import shorten_time, wrap_text
 from fullmesh.report import model, view
 from fullmesh.result.types import FindingRow, LinkRow, Result
 
 WORSE, BETTER, OTHER = "worse", "better", "other"
+WORDS = {WORSE: "worse", BETTER: "better", OTHER: "different"}
 MARKS = {WORSE: "↓", BETTER: "↑", OTHER: "·"}
 # Two runs of one healthy lab differ by this much (measured: 0.027 and 0.052 ms): a change has to be larger than both.
 LATENCY_RATIO, LATENCY_FLOOR_MS = 1.5, 0.2
@@ -42,6 +44,11 @@ class RunChange:
     def mark(self) -> str:
         """Return a sign to show next to the color."""
         return MARKS[self.kind]
+
+    @property
+    def word(self) -> str:
+        """Return the word to show for the kind."""
+        return WORDS[self.kind]
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ def compare_findings(old: Result, new: Result) -> list[RunChange]:
         if key not in before
     ]
     return found + [
-        RunChange(BETTER, "finding", model.format_finding(finding), "was there", "gone")
+        RunChange(BETTER, "finding", model.format_finding(finding), "", "gone")
         for key, finding in before.items()
         if key not in after
     ]
@@ -192,6 +199,8 @@ def compare_nodes(old: Result, new: Result) -> list[RunChange]:
         if name not in new["nodes"]
     ]
     stayed = [name for name in new["nodes"] if name in old["nodes"]]
+    # a diagnosis does not survey everything that a verification does
+    alike = old.get("kind", "verify") == new.get("kind", "verify")
     by_change: dict[tuple[str, str, str], list[str]] = {}
     was_held, is_held = (
         {name: view.list_properties(held["nodes"][name]) for name in stayed} for held in (old, new)
@@ -199,7 +208,7 @@ def compare_nodes(old: Result, new: Result) -> list[RunChange]:
     for label in view.LABELS:
         for name in stayed:
             was, now = was_held[name][label], is_held[name][label]
-            if was != now:
+            if was != now and (alike or (was and now)):
                 by_change.setdefault((label, was or "none", now or "none"), []).append(name)
     return found + [
         RunChange(OTHER, "version", f"{label} on {view.join_node_names(held)}", was, now)
@@ -223,20 +232,24 @@ def compare_results(old: Result, new: Result) -> Comparison:
     if old["plan"].get("nodes", {}).keys() != new["plan"].get("nodes", {}).keys():
         notes.append("The two runs have different sets of nodes.")
     if old.get("kind", "verify") != new.get("kind", "verify"):
-        notes.append("One run is a verification, the other one a diagnosis.")
+        notes.append("One run is a verification, the other one is a diagnosis.")
     return Comparison(old["run"], old["started"], found[:MOST], max(0, len(found) - MOST), notes)
 
 
-def format_comparison(found: Comparison) -> list[str]:
-    """Format the comparison as text."""
-    head = f"against {found.run} ({found.started}): "
+def format_comparison(found: Comparison, width: int = 0) -> list[str]:
+    """Format the comparison as lines of *width* columns (0: any width)."""
+    head = f"against {found.run} ({shorten_time(found.started)}): "
     if not found.changes:
         return [head + "nothing changed beyond the noise", *found.notes]
     counts = {kind: sum(c.kind == kind for c in found.changes) for kind in (WORSE, OTHER, BETTER)}
     head += f"{counts[WORSE]} worse, {counts[OTHER]} different, {counts[BETTER]} better"
     body = []
     for change in found.changes:
-        arrow = f"{change.before} -> {change.after}" if change.before else change.after
-        body.append(f"{change.kind:<7}{change.area:<11}{change.what}: {arrow}")
+        columns = f"{change.word:<11}{change.area:<11}"
+        if change.before:
+            text = f"{change.what}: {change.before} -> {change.after}"
+        else:
+            text = f"{change.after}: {change.what}"
+        body += wrap_text(columns + text, width, more=" " * len(columns))
     more = [f"and {found.left_out} more"] if found.left_out else []
     return [head, *found.notes, *body, *more]

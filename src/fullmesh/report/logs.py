@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from fullmesh.explain.error_lines import parse_clock
 from fullmesh.explain.reader import Block
@@ -105,6 +106,12 @@ def build_log_courses(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     )
 
 
+def mark_code(text: str) -> Markup:
+    """Escape a text, and mark the parts between backticks as code."""
+    escaped = str(escape(clean_and_shorten(str(text), LONGEST)))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped))  # noqa: S704 (escaped above)
+
+
 def render_log_report(data: Mapping[str, Any], context: LineContext) -> str:
     """Render the page: one file, without external requests, readable without scripts."""
     style = Markup("{}{}").format(load_asset("page.css")[0], load_asset("hang.css")[0])
@@ -118,6 +125,8 @@ def render_log_report(data: Mapping[str, Any], context: LineContext) -> str:
             list_excerpts=context.list_excerpts,
             bad=any(one["severity"] in BAD for one in data["findings"]),
             clean=lambda text: clean_and_shorten(str(text), LONGEST),
+            mark_code=mark_code,
+            causes=sum(one["severity"] == "cause" for one in data["findings"]),
             style=style,
             policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
         )

@@ -14,7 +14,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from fullmesh.printed import print_error
+from fullmesh.printed import print_error, wrap_text
 from fullmesh.report import blocks, model, rails
 from fullmesh.report.model import format_headline, list_loud_notes, scrub_texts
 from fullmesh.report.view import MatrixCell
@@ -29,6 +29,7 @@ PLAIN_WIDTH = 120
 LEAST_REMARK = 34  # columns of a remark next to its check. With fewer columns, it goes below.
 UNBOUNDED = 9999  # columns
 INDENT = 6  # of a remark below its check
+NOTE = len("note: ")
 MATRIX_NODES = 8  # a wider matrix does not fit 80 columns, but report.html has it
 
 
@@ -205,8 +206,11 @@ def print_result(raw: Result, console: Console, *, brief: bool = False) -> None:
     console.print(f"[{colour}]{escape(format_headline(result))}[/]")
     notes = list_loud_notes(result)
     for text in notes[:1] if brief else notes:
-        shown = console.render_str(f"[bold yellow]note:[/] {escape(text)}")
-        console.print(shown, no_wrap=brief, overflow="ellipsis" if brief else None)
+        lines = [text] if brief else wrap_text(text, console.width - NOTE, more="")
+        shown = console.render_str(f"[bold yellow]note:[/] {escape(lines[0])}")
+        console.print(shown, no_wrap=True, overflow="ellipsis" if brief else "ignore", crop=brief)
+        for line in lines[1:]:
+            console.print(f"{' ' * NOTE}{escape(line)}", soft_wrap=True)
     if brief and notes[1:]:
         console.print(f"[bold yellow]note:[/] {len(notes) - 1} more in the report")
     if result["rungs"]:
@@ -222,7 +226,8 @@ def print_result(raw: Result, console: Console, *, brief: bool = False) -> None:
         console.print(escape(f"not checked: {row['node']}: {row['what']}: {row['why']}"))
     for finding in result["findings"]:
         first, *rest = format_finding_lines(finding)
-        console.print(f"[{SEVERITIES[finding['severity']]}]{escape(first)}[/]")
+        for line in wrap_text(first, console.width, more="    "):
+            console.print(f"[{SEVERITIES[finding['severity']]}]{escape(line)}[/]", soft_wrap=True)
         for line in rest:
             console.print(escape(line), highlight=False, soft_wrap=True)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fullmesh.catalogue import add_verb
-from fullmesh.printed import clean_values, print_error, print_text
+from fullmesh.printed import clean_values, measure_width, print_error, print_text
 from fullmesh.settings import RUNS
 
 if TYPE_CHECKING:  # rich and jinja2 are slow to import, and other verbs do not need them
@@ -216,7 +216,8 @@ def show_run(path: Path, other: Path | None, args: argparse.Namespace) -> int:
         if other is not None and code != USAGE:
             found = compare_result_files(path, other)
             if not args.json:
-                print_text("\n".join(["", *compare.format_comparison(found)]))
+                lines = compare.format_comparison(found, measure_width(sys.stdout))
+                print_text("\n".join(["", *lines]))
         if args.json:
             data = {"result": result, "comparison": found and asdict(found)}
             print_text(json.dumps(clean_values(data), indent=2))

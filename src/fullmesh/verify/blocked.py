@@ -58,12 +58,12 @@ STOPPED = {
     "leaving": "the packets never leave {source}, so {source} itself blocks them",
     "on_the_way": "the packets leave {source} and never arrive at {target}, so something in between blocks them",
     "target": "the packets arrive at {target}, so {target} itself blocks them",
-    "on_the_way_back": "{target} answers and the answers never arrive at {source}, so something in between blocks them",
+    "on_the_way_back": "the answers of {target} never arrive at {source}, so something in between blocks them",
     "no_way_back": "the packets arrive at {target}, which has no way to answer (see {target} -> {source})",
     "no_carrier": "the cluster interface of {target} has no carrier",
     "no_way_out": "the kernel of {source} has no route to it",
     "by_chance": "some packets pass and others are lost",
-    "source": "{target} answers and the answers arrive at {source}, so {source} itself blocks them",
+    "source": "the answers of {target} arrive at {source}, so {source} itself blocks them",
 }
 UNTAPPED = " (how far the packets came could not be watched on {target})"
 
@@ -236,7 +236,8 @@ def describe_drop_place(block: BlockedLink) -> str:
     """Describe where the packets are dropped, if known."""
     if not block.place:
         return UNTAPPED.format(target=block.target) if block.verdict in FIREWALLED else ""
-    return "; " + STOPPED[block.place].format(source=block.source, target=block.target)
+    place = STOPPED[block.place]
+    return f". {place[0].upper()}{place[1:].format(source=block.source, target=block.target)}"
 
 
 def suggest_link_steps(seen: ClusterObservations, block: BlockedLink) -> tuple[str, str]:

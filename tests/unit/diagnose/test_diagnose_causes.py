@@ -457,7 +457,7 @@ def test_reserved_ports_are_not_assigned() -> None:
     (found,) = [f for f in judged(world)["findings"] if f["code"] == "DG-109"]
     assert f"{UB} has 0 free ports" in found["cause"]
     assert "1024-65535" in found["seen"]
-    assert "grep -r reserved_ports" in found["fix"]
+    assert "grep -r reserved_ports" in found["check"]
 
 
 def test_the_text_has_everything_that_the_finding_has() -> None:
@@ -481,4 +481,4 @@ def test_lines_of_a_diagnosis_fit_the_terminal_except_commands() -> None:
     CHANGES["second table"][2](world)
     lines = "\n".join(show.format_diagnosis(judged(world), 70)).splitlines()
     wide = [line for line in lines if len(line) > 70]
-    assert [line.split()[0] for line in wide] == ["fix:"]
+    assert [line.split()[0] for line in wide] == ["check:"]

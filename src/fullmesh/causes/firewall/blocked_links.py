@@ -170,8 +170,8 @@ def explain_blocked_link(evidence: ClusterEvidence, rule: BlockingRule) -> Findi
     first = rule.group[0]
     by_rule = ""
     if rule.stop.table:
-        word = "the rule is" if rule.stop.sure else "a rule that does this to some packets is"
-        by_rule = f"; {word} in chain {rule.stop.chain} of table {rule.stop.table}"
+        word = "The rule is" if rule.stop.sure else "A rule that does this to some packets is"
+        by_rule = f". {word} in chain {rule.stop.chain} of table {rule.stop.table}"
     elif (
         first.place in AT_HOME
         and evidence.survey(rule.node).get("nft", {}).get("chains") is not None

@@ -6,13 +6,15 @@ experiment drops them.
 
 **Prove:** nft list ruleset
 
-**Fix:** Remove the rule, or add the peers to it. Then find the file that loads it at boot: grep -r
-TABLE /etc
+**Fix:** Remove the rule, or add the peers to it, also in the file that loads it at boot. To find the
+file: grep -r TABLE /etc
 
 **Source:** nft(8), measured with torch 2.13
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from fullmesh.causes.engine import LINK, Cause, CauseCase, Explains
 from fullmesh.causes.evidence import LEGACY, ClusterEvidence
@@ -53,11 +55,9 @@ def explain_second_table(evidence: ClusterEvidence, rule: BlockingRule) -> Findi
         f" although {other} is the node's firewall"
     )
     word = "iptables" if rule.stop.table.endswith(LEGACY) else rule.stop.table.split()[-1]
-    return make_block_finding(
-        rule,
-        "DG-113",
-        text,
-        f"{suggest_rule_removal(rule)}, then find the file that loads it: grep -r {word} /etc",
+    found = make_block_finding(rule, "DG-113", text, suggest_rule_removal(rule))
+    return replace(
+        found, check=f"on {rule.node}: grep -r {word} /etc  # the file that loads the rule at boot"
     )
 
 

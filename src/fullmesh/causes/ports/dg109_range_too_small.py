@@ -50,9 +50,6 @@ def rule_port_range_size(evidence: ClusterEvidence) -> Iterator[Finding]:
         free = len(held) - sum(span.shared(held) for span in parse_port_ranges(reserved))
         if free >= need:
             continue
-        unreserve = (
-            f", then find the file that sets {RESERVED}: grep -r reserved_ports /etc/sysctl.d"
-        )
         yield Finding(
             "DG-109",
             "L1",
@@ -63,7 +60,10 @@ def rule_port_range_size(evidence: ClusterEvidence) -> Iterator[Finding]:
             expected=evidence.plan["data_ports"]["sysctl"]
             if not evidence.assumed
             else f"at least {need} ports",
-            fix=suggest_range_fix(evidence, name) + (unreserve if reserved else ""),
+            check=f"on {name}: grep -r reserved_ports /etc/sysctl.d  # the file that sets {RESERVED}"
+            if reserved
+            else "",
+            fix=suggest_range_fix(evidence, name),
             # no connection and no listener gets a port, or it is random which of them do
             pairs=list_node_links(evidence.seen, name),
         )
