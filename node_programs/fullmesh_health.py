@@ -51,6 +51,7 @@ SLURM_SECONDS = 3.0  # of one program, if Slurm's controller is busy
 SLURM_PATH = ":/usr/local/bin:/opt/slurm/bin"
 DRIFT = "HC-151"  # a node differs from its manifest while `./fullmesh apply` runs, so this alone drains no node
 MARK = "fullmesh:"  # begins the reason of a drain, so that no other drain is ended
+UNREACHABLE = f"{MARK} unreachable:"  # begins the reason if other nodes drained this one
 MOST_REASON = 400
 WITNESSES = 16  # nodes outside of a job that show whose fault a broken link is
 PAIR_SECONDS = 3.0  # before one end of a broken link drains itself, twice that for the other
@@ -308,32 +309,75 @@ def drain_node(name: str, reason: str) -> None:
     nodes = list_slurm_nodes()
     name = choose_known_name(nodes, name)
     node = nodes.get(name, SlurmNode("", ""))
-    if "drain" in node.state and not node.reason.startswith(MARK):
-        return
-    text = check_node.clean_text(f"{MARK} {reason}"[:MOST_REASON])
+    if "drain" not in node.state or node.reason.startswith(MARK):
+        set_drain(name, f"{MARK} {reason}")
+
+
+def set_drain(name: str, reason: str) -> None:
+    """Drain a node, and note that this node did it."""
+    text = check_node.clean_text(reason[:MOST_REASON])
     run_slurm("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={text}")
+    note_drained({*read_drained(), name})
+
+
+def read_drained() -> list[str]:
+    """Return the names of the nodes that this node drained."""
+    return check_node.read_text(DRAINED).split()
+
+
+def note_drained(names: Collection[str]) -> None:
+    """Note the nodes that this node drained."""
     try:
-        health_history.make_folder()
-        health_history.replace_file(DRAINED, name + "\n", 0o600)
+        if names:
+            health_history.make_folder()
+            health_history.replace_file(DRAINED, "".join(f"{one}\n" for one in names), 0o600)
+        elif os.path.exists(DRAINED):
+            os.unlink(DRAINED)
     except OSError as error:
         report_failures([f"nothing will end the drain, because {DRAINED} is missing: {error}"])
 
 
-def resume_node(name: str) -> bool:
-    """End this node's drain if `fullmesh-health` drained it. Return whether it did.
+def drain_shared_peers(document: Mapping[str, Any], name: str, peers: Collection[str]) -> str:
+    """Drain a peer that another drained node cannot reach either. Return why this node must still get no jobs.
 
-    If Slurm fails, the next check tries again.
+    If packets to one node are lost, that node may notice nothing. Each other node then sees one broken link, and drains
+    itself as one end of a pair. The last of them sees the others in Slurm.
     """
     nodes = list_slurm_nodes()
-    name = choose_known_name(nodes, name)
-    node = nodes.get(name)
+    away = list_away(nodes)
+    reason, pair = find_drain_reason(document, name, peers, away)
+    if not pair:
+        return reason
+    for peer in list_broken_peers(document) & {*nodes} - {*away, name}:
+        if any(
+            "drain" in one.state and one.reason.startswith(MARK) and f"] {peer} (" in one.reason
+            for other, one in nodes.items()
+            if other not in (name, peer)
+        ):
+            set_drain(peer, f"{UNREACHABLE} {describe_findings(document, {peer})}")
+            away.add(peer)
+    return find_drain_reason(document, name, peers, away)[0]
+
+
+def resume_node(name: str, own: bool = True) -> bool:
+    """End a node's drain if this node drained it. Return whether it did.
+
+    If Slurm fails, the next check tries again.
+
+    Args:
+        name: the node.
+        own: it is this node.
+    """
+    nodes = list_slurm_nodes()
+    known = choose_known_name(nodes, name) if own else name
+    node = nodes.get(known)
     if node is None:
         return False
-    ours = "drain" in node.state and node.reason.startswith(MARK)
-    if ours and run_slurm("scontrol", "update", f"NodeName={name}", "State=RESUME") is None:
+    by_others = node.reason.startswith(UNREACHABLE)
+    ours = "drain" in node.state and node.reason.startswith(MARK) and by_others != own
+    if ours and run_slurm("scontrol", "update", f"NodeName={known}", "State=RESUME") is None:
         return False
-    with contextlib.suppress(OSError):
-        os.unlink(DRAINED)
+    note_drained({*read_drained()} - {known, name})
     return ours
 
 
@@ -354,24 +398,49 @@ def run_slurm_script(command: str, settings: Mapping[str, Any]) -> int:
         or list_broken_peers(document) & set(job)
     )
     reason = decide_drain(document, name, peers) if concerned else ""
+    left = ""
     if reason:
         drain_node(name, reason)
+        left = drain_shared_peers(document, name, peers)
     if command == "slurm-check" or reason:
         report_failures(record_verdict(document, settings))
     sys.stdout.write(document["text"] + "\n")
-    if command == "slurm-check" and not reason and document["fit"] is not None:
-        end_own_drain(name, peers, settings)
-    return 1 if reason else 0
+    if command == "slurm-check" and document["fit"] is not None:
+        end_drains(document, name, peers, settings, left)
+    return 1 if (left if command == "slurm-check" else reason) else 0
 
 
-def end_own_drain(name: str, peers: list[str], settings: Mapping[str, Any]) -> None:
-    """Let Slurm use this node again, if a second check confirms that it is fit."""
-    if not (settings["slurm_resume"] and os.path.exists(DRAINED)):
+def end_drains(
+    document: Mapping[str, Any],
+    name: str,
+    peers: list[str],
+    settings: Mapping[str, Any],
+    reason: str,
+) -> None:
+    """Let Slurm use the nodes again that this node drained, if a second check confirms that they are fit.
+
+    Args:
+        document: the first check.
+        name: this node.
+        peers: the nodes that were checked.
+        settings: as in read_settings.
+        reason: why this node must get no jobs, or "".
+    """
+    broken = list_broken_peers(document)
+    own = [one for one in read_drained() if one not in peers and not reason]
+    others = [one for one in read_drained() if one in peers and one not in broken]
+    if not settings["slurm_resume"] or not own + others:
         return
     time.sleep(AGAIN_SECONDS)
     again = fullmesh_check.run_levels(settings["levels"], peers, CHECK_SECONDS)
-    if again["fit"] is not None and not decide_drain(again, name, peers) and resume_node(name):
-        sys.stdout.write(f"{name} gets jobs again\n")
+    if again["fit"] is None:
+        return
+    fit = [one for one in others if one not in list_broken_peers(again)]
+    found = [one for one in fit if resume_node(one, own=False)]
+    if own and not decide_drain(again, name, peers) and resume_node(name):
+        found.append(name)
+    for one in found:
+        sys.stdout.write(f"{one} gets jobs again\n")
 
 
 def report_failures(failed: list[str]) -> None:

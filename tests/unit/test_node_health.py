@@ -458,6 +458,79 @@ def test_a_repaired_node_returns_once(slurm: FakeSlurm, monkeypatch: pytest.Monk
     assert slurm.read_calls()[1:] == ["update NodeName=n2 State=RESUME"]
 
 
+LOST = "fullmesh: [HC-161] n3 (192.0.2.3:1): no answer"
+
+
+@pytest.fixture
+def three(slurm: FakeSlurm) -> FakeSlurm:
+    """A cluster of three nodes, of which n3 loses all packets that come in. n1 has drained itself for that."""
+    nodes = [
+        {"name": name, "names": [name], "address": f"192.0.2.{name[1]}"}
+        for name in ("n1", "n2", "n3")
+    ]
+    (slurm.home / "NODES").write_text(json.dumps({"nodes": nodes}))
+    slurm.set(n1=f"drained|{LOST}", n2=f"drained|{LOST}")
+    return slurm
+
+
+def test_a_peer_that_two_nodes_cannot_reach_is_drained_instead(
+    three: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = verdict(("HC-161", ("n3",)))
+    three.set(n1=f"drained|{LOST}", n2="idle|none")
+    monkeypatch.setattr(health, "AGAIN_SECONDS", 0.0)
+    assert run_script("slurm-check", lost, monkeypatch) == 0
+    assert three.read_calls() == [
+        "update NodeName=n2 State=DRAIN Reason=fullmesh: [HC-161] HC-161 n3",
+        "update NodeName=n3 State=DRAIN Reason=fullmesh: unreachable: [HC-161] HC-161 n3",
+    ]
+    # now Slurm shows both drains
+    three.set(
+        n1=f"drained|{LOST}", n2=f"drained|{LOST}", n3=f"drained|fullmesh: unreachable: {LOST}"
+    )
+    assert run_script("slurm-check", lost, monkeypatch) == 0
+    assert three.read_calls()[2:] == ["update NodeName=n2 State=RESUME"]
+    three.set(n3="drained|fullmesh: unreachable: x")
+    assert run_script("slurm-check", verdict(), monkeypatch) == 0
+    assert run_script("slurm-check", verdict(), monkeypatch) == 0
+    assert three.read_calls()[3:] == ["update NodeName=n3 State=RESUME"]
+
+
+def test_a_prolog_stops_the_job_although_its_peer_is_at_fault(
+    three: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_script("slurm-prolog", verdict(("HC-161", ("n3",))), monkeypatch) == 1
+    assert three.read_calls()[1].startswith("update NodeName=n3 State=DRAIN")
+
+
+@pytest.mark.parametrize(
+    ("found", "n1"),
+    [
+        ((("HC-161", ("n3",)),), "drained|fullmesh: [HC-161] n4 (192.0.2.4:1): no answer"),
+        ((("HC-161", ("n3",)),), "drained|n3 (was moved)"),
+        ((("HC-161", ("n3",)), ("HC-102", ())), f"drained|{LOST}"),
+    ],
+    ids=["another-peer", "another-reason", "own-fault"],
+)
+def test_a_node_that_only_one_other_cannot_reach_stays(
+    found: Any, n1: str, three: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three.set(n1=n1)
+    assert run_script("slurm-check", verdict(*found), monkeypatch) == 1
+    assert [one.split()[1] for one in three.read_calls()] == ["NodeName=n2"]
+
+
+def test_a_node_does_not_end_a_drain_of_a_peer_for_another_fault(
+    three: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_script("slurm-check", verdict(("HC-161", ("n3",))), monkeypatch)
+    three.set(n3="drained|fullmesh: [HC-102] a GPU does not answer")
+    before = three.read_calls()
+    assert run_script("slurm-check", verdict(), monkeypatch) == 0
+    assert three.read_calls() == before
+    assert health.read_drained() == []
+
+
 def test_a_health_check_without_slurms_name_finds_the_node(
     slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
