@@ -216,7 +216,7 @@ def test_a_program_gets_the_time_of_its_check(seconds: float) -> None:
     results = fullmesh_check.run_checks({"slow": ask}, begun + seconds)
     said = results["slow"]["why"]
     assert said.startswith("sleep gave no answer in ")
-    assert seconds / 2 < float(said.split()[5]) <= seconds - check_node.COMMAND_RESERVE + 0.05
+    assert seconds / 3 < float(said.split()[5]) <= seconds - check_node.COMMAND_RESERVE + 0.05
 
 
 def test_a_program_that_the_kernel_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
