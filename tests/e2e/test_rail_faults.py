@@ -6,6 +6,7 @@ have a network each, the other two share one network and one bridge.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import time
@@ -24,9 +25,9 @@ from fullmesh.settings import ROOT
 from .conftest import site
 
 LAB = "e2e-rail-faults"
-INVENTORY = find().lab(LAB) / "inventory"
-EL, UB = "el1", "ubuntu1"
+EL, UB, THIRD = "el1", "ubuntu1", "el2"
 NODES = {EL: 11, UB: 12}
+PORTS = {EL: "el", UB: "ub", THIRD: "third"}  # at the switch
 NICS = ("eth2", "eth3", "eth4", "eth5")
 BRIDGES = {"eth2": "br0", "eth3": "br1", "eth4": "br2", "eth5": "br2"}
 SWITCH = "switch"
@@ -89,6 +90,7 @@ STRANGER = (
     "ip link add other type veth peer name strange; ip link set other master br0 up; "
     "ip link set strange up; ip address add 10.91.0.12/24 dev strange"
 )
+SWAP = "ip link set {0}-eth2 master br{1}; ip link set {0}-eth3 master br{2}"
 FAULTS = (
     RailFault(
         "wrong subnet",
@@ -300,9 +302,9 @@ FAULTS = (
         "swapped cables",
         "VC-242",
         "",
-        "rail0",
-        ((SWITCH, "ip link set ub-eth2 master br1; ip link set ub-eth3 master br0"),),
-        ((SWITCH, "ip link set ub-eth2 master br0; ip link set ub-eth3 master br1"),),
+        "rail0, rail1",
+        ((SWITCH, SWAP.format("ub", 1, 0)),),
+        ((SWITCH, SWAP.format("ub", 0, 1)),),
     ),
 )
 
@@ -310,8 +312,10 @@ FAULTS = (
 class RailLab:
     """The nodes and the switch, each by a process in its namespaces."""
 
-    def __init__(self, pids: dict[str, str]) -> None:
-        """Remember the processes."""
+    def __init__(self, name: str, nodes: dict[str, int], pids: dict[str, str]) -> None:
+        """Remember the processes, and the last number of each node's addresses."""
+        self.inventory = find().lab(name) / "inventory"
+        self.nodes = nodes
         self.pids = pids
         self.states: dict[str, str] = {}
 
@@ -328,7 +332,7 @@ class RailLab:
 
     def read_states(self) -> dict[str, str]:
         """Read the state of the rails on both nodes."""
-        return {node: self.run(node, STATE, check=False) for node in NODES}
+        return {node: self.run(node, STATE, check=False) for node in self.nodes}
 
     def repair(self) -> None:
         """Wait for the state from before. After 5 s, the owners of the interfaces configure them again."""
@@ -337,58 +341,57 @@ class RailLab:
             assert time.monotonic() - begun < 40, now
             if not asked and time.monotonic() - begun > 5:
                 asked = True
-                for node in NODES:
+                for node in self.nodes:
                     if now[node] != self.states[node]:
                         self.run(node, AGAIN[node], check=False)
             time.sleep(1)
-        for node in NODES:
+        for node in self.nodes:
             self.run(node, "for n in eth2 eth3 eth4 eth5; do ip neigh flush dev $n; done")
 
     def find(self) -> list[dict[str, Any]]:
         """Diagnose the nodes. Return the findings."""
-        done = run("./fullmesh", "diagnose", "--json", "--no-job", "-i", str(INVENTORY))
+        done = run("./fullmesh", "diagnose", "--json", "--no-job", "-i", str(self.inventory))
         result = json.loads(done.output[done.output.index("{") :])
         return [one for one in result["findings"] if one["rung"] == "L2"]
 
+    def plan_rails(self) -> None:
+        """Write the rails into the lab's inventory."""
+        rails: list[dict[str, Any]] = []
+        for number, nic in enumerate(NICS):
+            shared = BRIDGES[nic] == "br2"
+            held = {
+                node: f"10.91.{2 if shared else number}.{host + 10 * shared * (number - 1)}/24"
+                for node, host in self.nodes.items()
+            }
+            rails.append({"name": f"rail{number}", "nic": nic, "mtu": MTU, "addresses": held})
+        path = self.inventory / "hosts.yml"
+        made = yaml.safe_load(path.read_text())
+        made["all"]["children"]["torch_nodes"]["vars"] = {"fullmesh_rails": rails}
+        path.write_text(yaml.safe_dump(made))
 
-def plan_rails() -> None:
-    """Write the rails into the lab's inventory."""
-    rails: list[dict[str, Any]] = []
-    for number, nic in enumerate(NICS):
-        rail: dict[str, Any] = {"name": f"rail{number}", "nic": nic, "mtu": MTU}
-        if BRIDGES[nic] == "br2":
-            held = {node: f"10.91.2.{host + 10 * (number - 1)}/24" for node, host in NODES.items()}
-            rail["addresses"] = held
-        else:
-            rail["addresses"] = {node: f"10.91.{number}.{host}/24" for node, host in NODES.items()}
-        rails.append(rail)
-    path = INVENTORY / "hosts.yml"
-    made = yaml.safe_load(path.read_text())
-    made["all"]["children"]["torch_nodes"]["vars"] = {"fullmesh_rails": rails}
-    path.write_text(yaml.safe_dump(made))
+    def connect_nodes(self) -> None:
+        """Connect the nodes' rails to the bridges of the switch."""
+        inside = ["nsenter", "-t", self.pids[SWITCH], "-n"]
+        for bridge in sorted(set(BRIDGES.values())):
+            add = ["ip", "link", "add", bridge, "mtu", "9000", "type", "bridge"]
+            subprocess.run([*inside, *add], check=True)
+            subprocess.run([*inside, "ip", "link", "set", bridge, "up"], check=True)
+        for node in self.nodes:
+            for nic, bridge in BRIDGES.items():
+                port = f"{PORTS[node]}-{nic}"
+                ends = ["name", nic, "netns", self.pids[node], "type", "veth"]
+                ends += ["peer", "name", port, "netns", self.pids[SWITCH]]
+                subprocess.run(["ip", "link", "add", *ends], check=True)
+                join = ["ip", "link", "set", port, "mtu", "9000", "master", bridge, "up"]
+                subprocess.run([*inside, *join], check=True)
 
 
-def connect_nodes(pids: dict[str, str]) -> None:
-    """Connect the nodes' rails to the bridges of the switch."""
-    for bridge in sorted(set(BRIDGES.values())):
-        enter = ["nsenter", "-t", pids[SWITCH], "-n", "ip", "link"]
-        subprocess.run([*enter, "add", bridge, "mtu", "9000", "type", "bridge"], check=True)
-        subprocess.run([*enter, "set", bridge, "up"], check=True)
-    for node, short in ((EL, "el"), (UB, "ub")):
-        for nic, bridge in BRIDGES.items():
-            ends = ["name", nic, "netns", pids[node], "type", "veth"]
-            ends += ["peer", "name", f"{short}-{nic}", "netns", pids[SWITCH]]
-            subprocess.run(["ip", "link", "add", *ends], check=True)
-            port = f"ip link set {short}-{nic} mtu 9000 master {bridge} up"
-            subprocess.run(["nsenter", "-t", pids[SWITCH], "-n", "sh", "-c", port], check=True)
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[RailLab]:
-    """A lab whose nodes have four rails, which Fullmesh has configured."""
-    run("./fullmesh", "lab", "down", "--name", LAB)
-    assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
-    said = json.loads(read_output("./fullmesh", "lab", "status", "--json", "--name", LAB))
+@contextlib.contextmanager
+def start_lab(name: str, nodes: dict[str, int]) -> Iterator[RailLab]:
+    """Start a lab whose nodes have four rails, which Fullmesh has configured."""
+    run("./fullmesh", "lab", "down", "--name", name)
+    assert run("./fullmesh", "lab", "up", "--name", name, "--nodes", str(len(nodes))).code == 0
+    said = json.loads(read_output("./fullmesh", "lab", "status", "--json", "--name", name))
     podman = Podman(find())
     pids = {
         one["name"]: podman.must("inspect", "--format", "{{.State.Pid}}", one["container"]).strip()
@@ -397,17 +400,24 @@ def lab() -> Iterator[RailLab]:
     with subprocess.Popen(["unshare", "-n", "sleep", "infinity"], cwd=ROOT) as switch:
         time.sleep(0.5)
         pids[SWITCH] = str(switch.pid)
-        made = RailLab(pids)
+        made = RailLab(name, nodes, pids)
         try:
-            connect_nodes(pids)
-            plan_rails()
-            done = site("--tags", "static_ip,kernel_tuning", inventory=str(INVENTORY))
+            made.connect_nodes()
+            made.plan_rails()
+            done = site("--tags", "static_ip,kernel_tuning", inventory=str(made.inventory))
             assert done.code == 0, done.output[-3000:]
             made.states = made.read_states()
             yield made
         finally:
             switch.kill()
-            run("./fullmesh", "lab", "down", "--name", LAB)
+            run("./fullmesh", "lab", "down", "--name", name)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[RailLab]:
+    """A lab of two nodes."""
+    with start_lab(LAB, NODES) as made:
+        yield made
 
 
 @pytest.mark.parametrize("turn", [1, 2, 3])
@@ -431,3 +441,17 @@ def test_each_fault_is_found_first(lab: RailLab, fault: RailFault) -> None:
     assert found[0]["code"] == fault.code, shown
     assert fault.node in ("", found[0]["node"]), shown
     assert fault.rail in ("", found[0]["cause"].partition(":")[0]), shown
+
+
+def test_swapped_cables_of_one_of_three_nodes_are_one_finding() -> None:
+    """Each node hears the others wrongly. The finding names the one that is connected otherwise than the rest."""
+    with start_lab(f"{LAB}-3", {**NODES, THIRD: 13}) as three:
+        assert three.find() == []
+        for swapped in (UB, EL):
+            three.run(SWITCH, SWAP.format(PORTS[swapped], 1, 0))
+            (found,) = three.find()
+            three.run(SWITCH, SWAP.format(PORTS[swapped], 0, 1))
+            three.repair()
+            assert found["code"] == "VC-242"
+            assert found["node"] == swapped
+            assert found["cause"] == f"rail0, rail1: the cables of {swapped} are swapped"

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import copy
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import records
+from ansible.module_utils.fullmesh.facts import neighbors
 from ansible.module_utils.fullmesh.probe import listeners, rails
-from causes.rails import add_rails, find_rail_nic, lose_links, make_link
+from causes.cases import HELD
+from causes.rails import add_rails, find_rail_nic, lose_links, make_link, make_mac
 from causes.rdma import make_try
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 from test_ladder_links import TOKEN, spec
 
 from fullmesh.causes.rails.ends import has_same_rail
+from fullmesh.causes.rails.vc242_swapped import WrongCable, fold_wrong_cables
 from fullmesh.diagnose import shape
 from fullmesh.result.findings import Finding
 from fullmesh.verify import rail_targets
@@ -167,6 +171,84 @@ def test_a_fault_of_each_rail_is_a_finding_of_its_own() -> None:
     ]
 
 
+def hear_other_rail(name: str, rail: int, peer: str, other: int) -> Any:
+    """A node's interface hears an interface of the peer's other rail."""
+    one = {"nic": f"eth{rail + 2}", "mac": make_mac(other, peer)}
+    return lambda world: world["nodes"][name]["links"]["rails"]["heard"].append(one)
+
+
+def test_swapped_cables_are_one_finding() -> None:
+    (found,) = diagnose(HELD["rail, swapped cables"][1].apply)
+    assert (found["code"], found["node"], found["peer"]) == ("VC-242", EL, UB)
+    assert found["cause"] == f"rail0, rail1: the cables of {EL} or {UB} are swapped"
+    assert found["seen"] == f"eth2 of {EL} reaches eth3 of {UB}, eth3 of {EL} reaches eth2 of {UB}"
+    assert found["fix"].startswith(f"swap the cables of eth2, eth3 at {EL} or {UB}, or correct")
+
+
+def test_the_other_rail_of_a_shared_switch_is_no_swapped_cable() -> None:
+    """The peer's interface of this rail is silent, and that of the other rail answers and works."""
+    found = diagnose(lose_links(0, EL, UB), hear_other_rail(EL, 0, UB, 1))
+    assert [one["code"] for one in found] == ["VC-240"]
+
+
+def test_a_cable_to_an_interface_without_a_rail_is_named() -> None:
+    def move_cable(world: Any) -> None:
+        lose_links(0, EL, UB)(world)
+        mac = world["nodes"][UB]["node"]["facts"]["survey"]["interfaces"][1]["mac"]
+        world["nodes"][EL]["links"]["rails"]["heard"].append({"nic": "eth2", "mac": mac})
+
+    (found,) = diagnose(move_cable)
+    assert found["cause"] == f"rail0: the cable of {EL} leads to eth1 of {UB}"
+
+
+def swap(swapped: str, nodes: str, *rails: int) -> list[WrongCable]:
+    """The wrong ends that nodes at a switch hear if some of them have each cable at the next rail's port."""
+    following = dict(zip(rails, (*rails[1:], rails[0]), strict=True))
+
+    def find_network(node: str, rail: int) -> int:
+        return following[rail] if node in swapped else rail
+
+    return [
+        WrongCable(f"rail{rail}", node, f"eth{rail}", f"rail{other}", peer, f"eth{other}")
+        for node in nodes
+        for peer in nodes
+        for rail in rails
+        for other in rails
+        if node != peer and rail != other and find_network(node, rail) == find_network(peer, other)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "causes"),
+    [
+        (swap("c", "abc", 0, 1), ["rail0, rail1: the cables of c are swapped"]),
+        (swap("bd", "abcde", 0, 1), ["rail0, rail1: the cables of b, d are swapped"]),
+        (swap("b", "abcd", 0, 1, 2), ["rail0, rail1, rail2: the cables of b are swapped"]),
+        (swap("ab", "abcd", 0, 1), ["rail0, rail1: the cables of a or b or c or d are swapped"]),
+        (
+            swap("c", "abc", 0, 1) + swap("a", "abc", 2, 3),
+            [
+                "rail0, rail1: the cables of c are swapped",
+                "rail2, rail3: the cables of a are swapped",
+            ],
+        ),
+        (
+            [
+                WrongCable("ring/1", "a", "eth0", "ring/3", "c", "eth0"),
+                WrongCable("ring/3", "a", "eth1", "ring/1", "b", "eth1"),
+            ],
+            ["ring/1, ring/3: the cables of a are swapped"],
+        ),
+    ],
+)
+def test_the_node_that_differs_from_the_others_has_the_swapped_cables(
+    wrong: list[WrongCable], causes: list[str]
+) -> None:
+    found = list(fold_wrong_cables(wrong))
+    assert [finding.cause for finding, _ in found] == causes
+    assert sum(len(cables) for _, cables in found) == len(wrong)
+
+
 def make_loss(rail: int) -> Finding:
     """RDMA packets are lost on a rail."""
     said = make_try(EL, rail)
@@ -180,6 +262,25 @@ def test_rdma_of_another_rail_has_a_cause_of_its_own(rail: int, same: bool) -> N
     seen = "10.91.0.11 -> 10.91.0.12: dropped"
     root = Finding("VC-240", "L2", "rail0: no connection", node=EL, seen=seen, pairs=((EL, UB),))
     assert has_same_rail(root, make_loss(rail)) is same
+
+
+def test_an_entry_from_before_the_cables_were_swapped_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel keeps the entries of neighbors that no longer answer."""
+    macs = {"fe80::1": "02:00:00:00:00:01", "fe80::2": "02:00:00:00:00:02"}
+    known = [
+        {"dst": address, "dev": nic, "lladdr": mac, "state": ["STALE"]}
+        for nic in ("eth2", "eth3")
+        for address, mac in macs.items()
+    ]
+    monkeypatch.setattr(rails, "run_ip", lambda *_: json.dumps(known))
+    answered = {("eth2", "fe80::2"), ("eth3", "fe80::1")}
+    monkeypatch.setattr(neighbors, "greet_neighbors", lambda _: answered)
+    assert rails.hear_neighbors(["eth2", "eth3"]) == [
+        {"nic": "eth2", "mac": macs["fe80::2"]},
+        {"nic": "eth3", "mac": macs["fe80::1"]},
+    ]
 
 
 def test_second_tries_of_many_rails_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import selectors
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..files import split_words
 from ..node_values import HARDWARE_ADDRESS, INTERFACE_NAME, MAC
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ..tools.ip import IpNeighbour
 
 ALL_NODES = "ff02::1"
-ECHO_REQUEST = 128  # ICMPv6, RFC 4443
+ECHO_REQUEST, ECHO_REPLY = 128, 129  # ICMPv6, RFC 4443
 GREETINGS, ANSWER_SECONDS = 2, 0.5
 NICS_MOST, NEIGHBORS_MOST = 32, 512
 # One port of a NIC, in legacy mode as well as in switchdev mode: p0. Others are virtual functions (pf0vf1).
@@ -58,27 +59,52 @@ def list_nic_ports(node: NetworkNode) -> list[NicPort]:
     return found
 
 
-def greet_neighbors(nics: Sequence[str]) -> None:
-    """Send echo requests to all nodes on the cables of the NICs. Wait for the answers.
+def greet_neighbors(nics: Sequence[str]) -> set[tuple[str, str]]:
+    """Send echo requests to all nodes on the cables of the NICs. Return the NICs and the addresses that answered.
 
-    Without root, the kernel allows it to the groups of net.ipv4.ping_group_range.
+    Each address that answered is asked again by itself, so that the kernel has its hardware address too. Without root,
+    the kernel allows the requests to the groups of net.ipv4.ping_group_range.
     """
-    sockets = []
+    sockets: dict[socket.socket, tuple[str, int]] = {}
     for nic in nics[:NICS_MOST]:
         for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
             with contextlib.suppress(OSError):
                 index = socket.if_nametoindex(nic)
                 one = socket.socket(socket.AF_INET6, kind, socket.IPPROTO_ICMPV6)
-                sockets.append((one, index))
+                one.setblocking(False)
+                sockets[one] = (nic, index)
                 break
+    answered: set[tuple[str, str]] = set()
     for number in range(GREETINGS if sockets else 0):
-        for one, index in sockets:
-            with contextlib.suppress(OSError):  # a NIC without IPv6
-                packet = struct.pack("!BBHHH", ECHO_REQUEST, 0, 0, os.getpid() & 0xFFFF, number)
-                one.sendto(packet, (ALL_NODES, 0, 0, index))
-        time.sleep(ANSWER_SECONDS)
-    for one, _index in sockets:
+        for one, (nic, index) in sockets.items():
+            packet = struct.pack("!BBHHH", ECHO_REQUEST, 0, 0, os.getpid() & 0xFFFF, number)
+            for address in (ALL_NODES, *(known for at, known in sorted(answered) if at == nic)):
+                with contextlib.suppress(OSError):  # a NIC without IPv6
+                    one.sendto(packet, (address, 0, 0, index))
+        answered |= collect_answers(sockets)
+    for one in sockets:
         one.close()
+    return answered
+
+
+def collect_answers(sockets: dict[socket.socket, tuple[str, int]]) -> set[tuple[str, str]]:
+    """Return the NICs and the addresses that answer within ANSWER_SECONDS. *sockets*: with their NIC and its index."""
+    found: set[tuple[str, str]] = set()
+    end = time.monotonic() + ANSWER_SECONDS
+    with selectors.DefaultSelector() as waiting:
+        for one in sockets:
+            waiting.register(one, selectors.EVENT_READ)
+        while (left := end - time.monotonic()) > 0:
+            for key, _events in waiting.select(left):
+                one = cast("socket.socket", key.fileobj)
+                nic, index = sockets[one]
+                with contextlib.suppress(OSError):
+                    packet, sender = one.recvfrom(2048)
+                    if packet[0] == ECHO_REPLY and sender[3] == index:
+                        found.add((nic, sender[0].partition("%")[0]))
+            if len(found) >= NEIGHBORS_MOST:
+                break
+    return found
 
 
 def list_neighbors(node: NetworkNode, nics: Sequence[str]) -> list[NicNeighbor]:

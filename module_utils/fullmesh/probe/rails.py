@@ -180,10 +180,14 @@ def probe_rails(targets: list[RailTarget], me: ProbeOrigin, seconds: float) -> R
 
 
 def hear_neighbors(nics: list[str]) -> list[NicNeighbor]:
-    """Return the neighbors that answer on interfaces whose cables may be swapped."""
+    """Return the neighbors that answer on interfaces whose cables may be swapped.
+
+    The kernel keeps the entries of neighbors that were there before the cables were swapped.
+    """
     if not nics:
         return []
-    neighbors.greet_neighbors(nics)
+    answered = neighbors.greet_neighbors(nics)
+    known = ip.parse_neighbours(run_ip(*ip.build_neighbours_command()[1:]))
     return neighbors.select_neighbors(
-        ip.parse_neighbours(run_ip(*ip.build_neighbours_command()[1:])), nics
+        [one for one in known if (one["dev"], one["address"]) in answered], nics
     )

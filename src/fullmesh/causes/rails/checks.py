@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -32,11 +32,11 @@ from fullmesh.causes.rails.ends import (
     list_rail_ends,
     map_rail_macs,
 )
+from fullmesh.causes.rails.vc242_swapped import WrongCable, fold_wrong_cables
 from fullmesh.model.types import PlanRail
 from fullmesh.netfilter.evaluator import Packet
 from fullmesh.observed.ladder import RailLink, RailProbe
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
-from fullmesh.result.types import Severity
 from fullmesh.verify.blocked import OPEN
 from fullmesh.verify.model import ClusterObservations
 from fullmesh.verify.rdma_pairs import gid_to_address
@@ -67,6 +67,11 @@ class RailCheck:
     ends: Mapping[str, RailEnd]
     probes: Mapping[str, RailProbe]
     explained: set[frozenset[str]] = field(default_factory=set)
+
+    @property
+    def failed(self) -> list[tuple[str, RailLink]]:
+        """The failed connections without a cause so far."""
+        return [(source, one) for source, one in self.links if not self.is_open(source, one)]
 
     @cached_property
     def links(self) -> list[tuple[str, RailLink]]:
@@ -308,27 +313,21 @@ class RailCheck:
     # --- connections without a deeper cause
 
     def check_failed_links(self) -> Iterator[Finding]:
-        """Explain connections that failed: by swapped cables, firewall rules or packet sizes, or not at all."""
-        failed = [(source, one) for source, one in self.links if not self.is_open(source, one)]
+        """Explain connections that failed: by firewall rules or packet sizes, or not at all."""
         rest: dict[frozenset[str], list[tuple[str, RailLink]]] = {}
         rules: dict[tuple[str, PacketVerdict], list[tuple[str, RailLink]]] = {}
-        swapped = {
-            frozenset((source, one["node"])): interface
-            for source, one in failed
-            if (interface := self.find_swapped_interface(source, one))
-        }
-        for source, one in failed:
+        for source, one in self.failed:
             pair = frozenset((source, one["node"]))
             connected = one["verdict"] not in (*BLOCKED, "no_route")
-            rule = None if pair in swapped or connected else self.find_rule(source, one)
+            rule = None if connected else self.find_rule(source, one)
             if rule:
                 rules.setdefault(rule, []).append((source, one))
             else:
                 rest.setdefault(pair, []).append((source, one))
         for (node, stop), held in rules.items():
             yield self.make_rule_finding(node, stop, held)
-        for pair, held in rest.items():
-            yield self.make_silence_finding(held, swapped.get(pair, ""))
+        for held in rest.values():
+            yield self.make_silence_finding(held)
 
     def make_rule_finding(
         self, node: str, stop: PacketVerdict, held: Sequence[tuple[str, RailLink]]
@@ -356,22 +355,14 @@ class RailCheck:
             pairs=tuple(pairs),
         )
 
-    def make_silence_finding(self, held: Sequence[tuple[str, RailLink]], swapped: str) -> Finding:
+    def make_silence_finding(self, held: Sequence[tuple[str, RailLink]]) -> Finding:
         """Make the finding for failed connections between two nodes."""
         source, one = held[0]
         target = one["node"]
         pairs = tuple(sorted({(name, link["node"]) for name, link in held}))
         both = len(pairs) == PAIR
         way = f"{source} <-> {target}" if both else f"{source} -> {target}"
-        seen = f"{one['own']} -> {one['address']}: {describe_failure(one)}"
-        expected: str = OPEN
-        severity: Severity = ERROR
-        if swapped:
-            code, cause = "VC-242", f"the cable of {source} leads to {swapped} of {target}"
-            seen = f"on {self.get_interface_name(source)}, {swapped} of {target} answers"
-            expected = f"{self.get_interface_name(target)} of {target}"
-            fix = f"swap the cables at one end, or correct the interfaces in fullmesh_rails: {source}, {target}"
-        elif all(link["verdict"] == HOLE for _, link in held):
+        if all(link["verdict"] == HOLE for _, link in held):
             code, cause = "VC-241", f"large packets are lost: {way}"
             fix = f"set one MTU on all switch ports of the rail. Check: ping -M do -s {self.find_mtu(source) - 28} "
             fix += f"-I {one['own']} {one['address']}"
@@ -388,10 +379,9 @@ class RailCheck:
             node=source,
             peer=target,
             direction=way,
-            seen=seen,
-            expected=expected,
+            seen=f"{one['own']} -> {one['address']}: {describe_failure(one)}",
+            expected=OPEN,
             fix=fix,
-            severity=severity,
             pairs=pairs,
         )
 
@@ -410,22 +400,24 @@ class RailCheck:
         nic = self.ends[node].nic
         return nic["name"] if nic else self.ends[node].wanted
 
-    def find_swapped_interface(self, source: str, link: RailLink) -> str:
-        """Return the interface of the peer's other rail that answers on this one, "" if none does."""
-        own = self.ends[source].nic
-        right = self.ends[link["node"]].nic
-        if own is None or right is None:
-            return ""
+    def hear_wrong_end(self, source: str, link: RailLink) -> tuple[str, str]:
+        """Return the node and the interface that answer instead of the peer's end, ("", "") if none does.
+
+        At a switch, another interface of the peer answers. On a cable, that of a third node may.
+        """
+        own, right = self.ends[source].nic, self.ends[link["node"]].nic
         heard = {
             one["mac"]
             for one in self.probes.get(source, NO_PROBE)["heard"]
-            if one["nic"] == own["name"]
+            if own is not None and one["nic"] == own["name"]
         }
-        if right["mac"] in heard:
-            return ""
+        if right is None or right["mac"] in heard:
+            return "", ""
         macs = map_rail_macs(self.seen)
-        found = [macs[mac][1] for mac in sorted(heard) if macs.get(mac, ("",))[0] == link["node"]]
-        return found[0] if found else ""
+        found = [macs[mac] for mac in sorted(heard) if mac in macs]
+        theirs = [one for one in found if one[0] == link["node"]]
+        strange = [one for one in found if one[0] not in self.ends]
+        return next(iter(theirs or strange), ("", ""))
 
     def find_rule(self, source: str, link: RailLink) -> tuple[str, PacketVerdict] | None:
         """Return the node and the rule of its packet filter that stops a connection or its answers, if there is one."""
@@ -472,6 +464,39 @@ class RailCheck:
         return list(found.items())
 
 
+def check_cables(checks: Sequence[RailCheck]) -> Iterator[Finding]:
+    """Explain failed connections by cables that lead to another rail.
+
+    If the other rail works between the same nodes, one switch carries both rails, and the cables are right.
+    """
+    rails = {
+        (node, check.get_interface_name(node)): check for check in checks for node in check.ends
+    }
+    wrong: dict[WrongCable, tuple[RailCheck, str]] = {}
+    for check in checks:
+        for source, link in check.failed:
+            node, nic = check.hear_wrong_end(source, link)
+            other = rails.get((node, nic))
+            if not node or other is check:
+                continue
+            if other is not None and any(
+                link["verdict"] == OPEN and {source, node} == {name, link["node"]}
+                for name, link in other.links
+            ):
+                continue
+            name = other.rail["name"] if other else ""
+            cable = WrongCable(
+                check.rail["name"], source, check.get_interface_name(source), name, node, nic
+            )
+            wrong[cable] = (check, link["node"])
+    for finding, cables in fold_wrong_cables(list(wrong)):
+        pairs = {(one.node, wrong[one][1]) for one in cables}
+        for one in cables:
+            check, peer = wrong[one]
+            check.explained.add(frozenset((one.node, peer)))
+        yield replace(finding, pairs=tuple(sorted(pairs | {(two, one) for one, two in pairs})))
+
+
 def check_rails(seen: ClusterObservations) -> Iterator[Finding]:
     """Check the plan's rails, the deepest causes first."""
     probes = {
@@ -479,11 +504,12 @@ def check_rails(seen: ClusterObservations) -> Iterator[Finding]:
         for name in seen.plan["nodes"]
         if (probe := seen.nodes.get(name, {}).get("links", {}).get("rails"))
     }
-    for rail in seen.plan.get("rails", []):
-        ends = list_rail_ends(seen, rail)
-        if not ends:
-            continue
-        check = RailCheck(seen, rail, ends, probes)
+    checks = [
+        RailCheck(seen, rail, ends, probes)
+        for rail in seen.plan.get("rails", [])
+        if (ends := list_rail_ends(seen, rail))
+    ]
+    for check in checks:
         for step in (
             check.check_carriers,
             check.check_addresses,
@@ -493,6 +519,8 @@ def check_rails(seen: ClusterObservations) -> Iterator[Finding]:
             check.check_reverse_paths,
             check.check_neighbours,
             check.check_queues,
-            check.check_failed_links,
         ):
             yield from step()
+    yield from check_cables(checks)
+    for check in checks:
+        yield from check.check_failed_links()
