@@ -348,11 +348,12 @@ def drain_shared_peers(document: Mapping[str, Any], name: str, peers: Collection
     reason, pair = find_drain_reason(document, name, peers, away)
     if not pair:
         return reason
-    for peer in list_broken_peers(document) & {*nodes} - {*away, name}:
+    own = {name, choose_known_name(nodes, name)}
+    for peer in list_broken_peers(document) & {*nodes} - {*away, *own}:
         if any(
             "drain" in one.state and one.reason.startswith(MARK) and f"] {peer} (" in one.reason
             for other, one in nodes.items()
-            if other not in (name, peer)
+            if other not in {*own, peer}
         ):
             set_drain(peer, f"{UNREACHABLE} {describe_findings(document, {peer})}")
             away.add(peer)

@@ -496,6 +496,16 @@ def test_a_peer_that_two_nodes_cannot_reach_is_drained_instead(
     assert three.read_calls()[3:] == ["update NodeName=n3 State=RESUME"]
 
 
+def test_a_node_with_another_name_in_slurm_is_no_second_witness(
+    three: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "planned")
+    monkeypatch.setattr(health, "get_short_name", lambda: "n2")
+    three.set(n1="idle|none", n2=f"drained|{LOST}")
+    assert run_script("slurm-check", verdict(("HC-161", ("n3",))), monkeypatch) == 1
+    assert [one.split()[1] for one in three.read_calls()] == ["NodeName=n2"]
+
+
 def test_a_prolog_stops_the_job_although_its_peer_is_at_fault(
     three: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
