@@ -26,6 +26,8 @@ ADDRESS_OR_NONE = re.compile(
     r"\A(?:[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,14})?)?\Z"
 )
 PREFIXED_ADDRESS = re.compile(r"\A[0-9A-Fa-f:.]{2,45}/[0-9]{1,3}\Z")
+# A port of a switch, as its LLDP names it: Ethernet1/7, swp3s0, "Unit 1 Port 4".
+SWITCH_PORT = re.compile(r"\A(?:[A-Za-z0-9][A-Za-z0-9 ._:/-]{0,63})?\Z")
 # RFC 1123 2.1
 HOST_NAME = re.compile(r"\A(?!-)[A-Za-z0-9-]{1,63}(?<!-)(?:\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*\Z")
 # A machine's own name, which RFC 1123 does not always allow.
@@ -88,6 +90,12 @@ CHECKED = {
         "port": WORD_OR_NONE,
     },
     "first_look.NicNeighbor": {"nic": INTERFACE_NAME, "mac": MAC},
+    "first_look.LldpNeighbor": {
+        "nic": INTERFACE_NAME,
+        "mac": HARDWARE_ADDRESS,
+        "system": OWN_NAME,
+        "port": SWITCH_PORT,
+    },
     "first_look.Ways": {
         "owners": NAME_OR_NONE,
         "leased": INTERFACE_NAME,

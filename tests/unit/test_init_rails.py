@@ -56,6 +56,10 @@ def add_rdma(answer: MachineAnswer, *nics: str, layer: str = "Ethernet") -> None
         answer.facts["fullmesh"]["rdma"].append(port)
 
 
+def make_lldp(nic: str, **changed: str) -> Any:
+    return {"nic": nic, "mac": "", "system": "leaf1", "port": "", **changed}
+
+
 def card(answer: MachineAnswer, name: str) -> Any:
     return next(one for one in answer.facts["fullmesh"]["interfaces"] if one["name"] == name)
 
@@ -262,10 +266,15 @@ def route(answers: dict[str, MachineAnswer]) -> None:
         ("ports", "port"),
         ("neighbors", "nic"),
         ("neighbors", "mac"),
+        ("lldp", "nic"),
+        ("lldp", "mac"),
+        ("lldp", "system"),
+        ("lldp", "port"),
     ],
 )
 def test_a_node_that_lies_about_its_nics_is_refused(part: str, key: str, text: str) -> None:
     said = load_record(RECORDED / "first_look/rails-ring3.json")
+    said["el1"]["ways"]["lldp"] = [make_lldp("eth2", port="Ethernet1/7")]
     said["el1"]["ways"][part][0][key] = text
     texts = {host: json.dumps(one) for host, one in said.items()}
     found = look.read_survey(machines.parse_machines(sorted(texts)), texts)
@@ -283,6 +292,41 @@ def test_nics_that_nobody_answers_are_a_draft() -> None:
     _reasons, _, draft_text = text.partition("# A draft for you to check:\n")
     draft = yaml.safe_load(draft_text.replace("    # ", ""))
     assert [one["nic"] for one in draft["fullmesh_rails"]] == list(NICS)
+
+
+def test_lldp_connects_nics_that_do_not_answer() -> None:
+    answers = hear("silent")
+    one, other = answers.values()
+    assert one.ways
+    one.ways["lldp"] = [
+        make_lldp(nic, mac=card(other, nic)["mac"], system="ubuntu1", port=nic) for nic in NICS
+    ]
+    found = suggest(answers)
+    assert found.certain
+    assert [rail["nic"] for rail in found.rails] == list(NICS)
+    assert not [reason for reason in found.reasons if "LLDP" in reason]
+
+
+def test_lldp_shows_the_switch_of_each_rail() -> None:
+    answers = hear("two-switches")
+    for number, answer in enumerate(answers.values(), 1):
+        assert answer.ways
+        answer.ways["lldp"] = [
+            make_lldp("eth2", port=f"Ethernet1/{number}"),
+            make_lldp("eth3", system=f"leaf{number % 2}", port="swp1"),
+            make_lldp("eth3", system="a host", mac="02:00:00:00:00:01"),
+        ]
+    found = suggest(answers)
+    ports = "el1 at Ethernet1/1, el2 at Ethernet1/2, ubuntu1 at Ethernet1/3, ubuntu2 at Ethernet1/4"
+    assert [reason for reason in found.reasons if "LLDP" in reason] == [
+        f"rail0: LLDP shows the switch leaf1, with {ports}",
+        "rail1: LLDP shows the switch leaf1, with el1 at swp1, ubuntu1 at swp1",
+        "rail1: LLDP shows the switch leaf0, with el2 at swp1, ubuntu2 at swp1",
+    ]
+    assert "# * rail0: LLDP shows the switch leaf1" in render.render_rails(found)
+    name = answers["ubuntu1"].facts["nodename"]
+    answers["el1"].ways["lldp"] = [make_lldp("eth2", system=name, port="eth2")]  # type: ignore[index]
+    assert not [one for one in suggest(answers).reasons if name in one]
 
 
 def test_an_open_ring_is_no_proposal() -> None:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, cast
 
 from ..files import split_words
 from ..node_values import HARDWARE_ADDRESS, INTERFACE_NAME, MAC
-from ..tools import ip
+from ..tools import ip, lldpcli
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..network.machine import NetworkNode
-    from ..schema.first_look import NicNeighbor, NicPort
+    from ..schema.first_look import LldpNeighbor, NicNeighbor, NicPort
     from ..tools.ip import IpNeighbour
 
 ALL_NODES = "ff02::1"
@@ -121,3 +121,13 @@ def select_neighbors(held: Sequence[IpNeighbour], nics: Sequence[str]) -> list[N
     }
     found: list[NicNeighbor] = [{"nic": nic, "mac": mac} for nic, mac in sorted(seen)]
     return found[:NEIGHBORS_MOST]
+
+
+def list_lldp_neighbors(node: NetworkNode, nics: Sequence[str]) -> list[LldpNeighbor]:
+    """List the switches and hosts that a running lldpd has heard on the NICs."""
+    code, text, _ = node.run(lldpcli.SHOW_NEIGHBORS)
+    with contextlib.suppress(ValueError):
+        if code == 0:
+            heard = lldpcli.parse_neighbors(text)
+            return [one for one in heard if one["nic"] in nics][:NEIGHBORS_MOST]
+    return []

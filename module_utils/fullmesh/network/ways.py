@@ -73,7 +73,7 @@ def observe_network(node: NetworkNode) -> Ways:
         and name not in (*routed, "lo")
     ]
     neighbors.greet_neighbors(nics)
-    return {
+    found: Ways = {
         "owners": {name: owner.find_owner(node.run, node.read, node.listed, name) for name in seen},
         "defaults": defaults,
         "leased": sorted(
@@ -87,3 +87,6 @@ def observe_network(node: NetworkNode) -> Ways:
         "ports": neighbors.list_nic_ports(node),
         "neighbors": neighbors.list_neighbors(node, nics),
     }
+    if lldp := neighbors.list_lldp_neighbors(node, nics):
+        found["lldp"] = lldp
+    return found

@@ -39,7 +39,22 @@ class NicNeighbor(TypedDict):
     mac: str
 
 
-class Ways(TypedDict):
+class LldpNeighbor(TypedDict):
+    """A switch or a host that LLDP has heard on a NIC: its name, and its port's name and hardware address, if known."""
+
+    nic: str
+    mac: str
+    system: str
+    port: str
+
+
+class HeardByLldp(TypedDict, total=False):
+    """``lldp``: of the same NICs as ``neighbors``, if lldpd runs and may be queried."""
+
+    lldp: list[LldpNeighbor]
+
+
+class Ways(HeardByLldp):
     """``owners``: interface -> NetworkManager, netplan, networkd, ifupdown, or empty.
 
     ``leased``: interfaces with DHCP.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.init import propose
 from fullmesh.init.propose import MachineAnswer, Network, NetworkProposal
-from fullmesh.observed.first_look import NicNeighbor
+from fullmesh.observed.first_look import LldpNeighbor
 from fullmesh.observed.node import Interface
 
 ETHERNET = "Ethernet"
@@ -26,6 +26,7 @@ class NodeNic:
         addresses: those that peers could use, with their prefixes.
         chip: of its RDMA device. Two NICs of one chip and one port share a cable.
         cluster: it has the cluster address.
+        switch: name and port of the switch, as LLDP shows them. Empty if it shows none.
     """
 
     host: str
@@ -38,6 +39,7 @@ class NodeNic:
     chip: str
     port: str
     cluster: bool
+    switch: tuple[str, str]
 
     @property
     def order(self) -> tuple[tuple[int, str], ...]:
@@ -96,7 +98,16 @@ def read_rail_nic(
         port["chip"] if port["chip"].strip("0:") else "",
         port["port"],
         cluster,
+        find_switch(ways.get("lldp", []) if ways else [], card["name"]),
     )
+
+
+def find_switch(heard: Sequence[LldpNeighbor], nic: str) -> tuple[str, str]:
+    """Return the switch of a NIC and its port. A neighbor without a name for its port is a host."""
+    for one in heard:
+        if one["nic"] == nic and one["system"] and one["port"] and not one["mac"]:
+            return one["system"], one["port"]
+    return "", ""
 
 
 def is_roce_interface(answer: MachineAnswer, card: str) -> bool:
@@ -142,10 +153,10 @@ def group_connected(
     """
     owner = map_unique_macs(nics)
     edges = {
-        (one, owner[seen["mac"].lower()])
+        (one, owner[mac])
         for one in nics
-        for seen in list_neighbors_of(answers[one.host], one.name)
-        if seen["mac"].lower() in owner
+        for mac in list_neighbor_macs(answers[one.host], one.name)
+        if mac in owner
     }
     heard = {nic for edge in edges for nic in edge if edge[0].host != edge[1].host}
     silent: defaultdict[Network, list[NodeNic]] = defaultdict(list)
@@ -157,9 +168,11 @@ def group_connected(
     return join_edges(nics, edges)
 
 
-def list_neighbors_of(answer: MachineAnswer, nic: str) -> list[NicNeighbor]:
-    """List the neighbors of a NIC."""
-    return [one for one in (answer.ways["neighbors"] if answer.ways else ()) if one["nic"] == nic]
+def list_neighbor_macs(answer: MachineAnswer, nic: str) -> list[str]:
+    """List the hardware addresses that answered on a NIC, or that LLDP has heard there."""
+    ways = answer.ways
+    heard = [*ways["neighbors"], *ways.get("lldp", [])] if ways else []
+    return [one["mac"].lower() for one in heard if one["nic"] == nic]
 
 
 def map_unique_macs(nics: Sequence[NodeNic]) -> dict[str, NodeNic]:

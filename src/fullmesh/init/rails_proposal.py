@@ -187,6 +187,11 @@ class RailBuilder:
         keep_network: bool,
     ) -> None:
         self.hosts = list(answers)
+        self.host_names = {
+            name
+            for answer in answers.values()
+            for name in (answer.facts["hostname"], answer.facts["nodename"], answer.facts["fqdn"])
+        }
         self.chosen = chosen
         self.keep_network = keep_network
         self.reasons: list[str] = []
@@ -227,6 +232,7 @@ class RailBuilder:
         names = {one.host: one.name for one in members}
         same = len(set(names.values())) == 1
         entry: ProposedRail = {"name": name, "nic": members[0].name if same else names}
+        self.reasons += [f"{name}: {text}" for text in self.describe_switches(members)]
         if not all(one.cluster for one in members):
             if any(one.cluster for one in members):
                 raise UnclearError(f"{describe_ends(members)} connect a cluster NIC with others")
@@ -325,6 +331,16 @@ class RailBuilder:
             ends = {host: [one[host].name for one in members] for host in pair}
             cables.append({host: own[0] if len(own) == 1 else own for host, own in ends.items()})
         return {"name": "ring", "pool": self.take_pool("ring"), "mtu": JUMBO, "cables": cables}
+
+    def describe_switches(self, members: Sequence[NodeNic]) -> Iterator[str]:
+        """Describe the switches and ports that LLDP shows on the NICs of a rail. Other nodes are no switches."""
+        ports: defaultdict[str, list[str]] = defaultdict(list)
+        for one in members:
+            switch, port = one.switch
+            if switch and switch not in self.host_names:
+                ports[switch].append(f"{one.host} at {port}")
+        for switch, held in ports.items():
+            yield f"LLDP shows the switch {switch}, with {join_names(held)}"
 
     @staticmethod
     def has_cluster_nic(segments: Sequence[Segment]) -> bool:
