@@ -65,7 +65,7 @@ class Fault:
         victim: the master's node or the other one.
         code: set if it differs from that of the cause.
         severity: set if it differs from that of the cause.
-        expect: fields of the primary finding, with names filled in. The text must contain ``port``.
+        expect: fields of the primary finding, with names filled in. It contains ``port`` and ``cause``.
         variables: further inventory variables of the victim, or of both nodes for a cluster
             setting.
         deadline: seconds for the diagnosis, 0 for the default.
@@ -171,6 +171,17 @@ def closed(path: str, mode: str, where: str = VICTIM) -> tuple[Step, ...]:
     keep = f"/run/fault.mode{path.replace('/', '_')}"
     do = f"stat -c %a {path} > {keep}; chmod {mode} {path}"
     return at(where, do, f"chmod $(cat {keep}) {path}; rm {keep}")
+
+
+def job_account(do: str, undo: str = "true") -> tuple[Step, ...]:
+    """Give jobs the account ``trainer``, as launchers_job_user does, then run *do*."""
+    unit, keep = "/etc/systemd/system/fullmesh-job@.service", "/run/fault.unit"
+    return at(
+        VICTIM,
+        f"useradd -m -s /bin/bash trainer; cp -p {unit} {keep}\n"
+        f"sed -i 's/^User=.*/User=trainer/; s/^ExecStartPre=.*/ExecStartPre=/' {unit}\n{do}\nsystemctl daemon-reload",
+        f"{undo}\ncp -p {keep} {unit}; rm {keep}; systemctl daemon-reload; userdel -r trainer",
+    )
 
 
 def hosts(edit: str, where: str = VICTIM) -> tuple[Step, ...]:

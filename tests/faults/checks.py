@@ -154,7 +154,7 @@ def surprises(said: Diagnosis, fault: Fault, wanted: dict[str, str]) -> list[str
     wrong = [
         f"{key} is {finding[key]!r}, not {value!r}"
         for key, value in wanted.items()
-        if (value not in finding[key] if key == "port" else finding[key] != value)
+        if (value not in finding[key] if key in ("port", "cause") else finding[key] != value)
     ]
     severity = fault.severity or case.severity or cause.severity
     if finding["severity"] != severity:

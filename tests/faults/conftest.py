@@ -20,9 +20,16 @@ TUNED_LAB, BARE_LAB, NODES = name_lab("faults"), name_lab("faults-bare"), 4
 FAKE_TORCH = """
 mkdir -p /opt/fullmesh
 [ -x /opt/fullmesh/venv/bin/python ] || python3 -m venv --without-pip /opt/fullmesh/venv
-install -m 755 /dev/null /opt/fullmesh/venv/bin/torchrun
-folder=$(echo /opt/fullmesh/venv/lib/python3.*/site-packages)/torch-2.13.0.dist-info
-mkdir -p $folder
+printf '#!/opt/fullmesh/venv/bin/python\\nimport sys\\nsys.exit(1)\\n' > /opt/fullmesh/venv/bin/torchrun
+chmod 755 /opt/fullmesh/venv/bin/torchrun
+cd /opt/fullmesh/venv/lib/python3.*/site-packages
+folder=torch-2.13.0.dist-info
+mkdir -p $folder torch/distributed torch/lib
+touch torch/lib/libtorch_python.so
+for one in __init__ version distributed/__init__ distributed/run; do
+  echo "name = '$one'" > torch/$one.py
+  echo "torch/$one.py,sha256=x,$(stat -c %s torch/$one.py)"
+done > $folder/RECORD
 printf 'Metadata-Version: 2.1\\nName: torch\\nVersion: 2.13.0\\n' > $folder/METADATA
 """
 

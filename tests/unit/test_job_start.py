@@ -181,6 +181,33 @@ def test_a_dangling_link_does_not_end_the_other_checks(
     assert ("launch", str(tmp_path / "link"), "no such file") in found
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("launcher", ("<<<<<<< HEAD\n", "is damaged: it starts nothing")),
+        ("launcher", ("#!/bin/sh\n# of an earlier version\nexec job\n", "")),
+        ("torchrun", ("", "is damaged: it is no program")),
+        ("torchrun", ("#!/usr/bin/python3\nfrom torch.", "is damaged: invalid syntax")),
+        ("torchrun", ("#!/usr/bin/python3\nfrom torch.run import ma", "it does nothing")),
+        ("part.py", ("# Copyright (c) the authors of", "is damaged: it does nothing")),
+        ("part.py", ("import os\nprint('", "is damaged: unterminated string literal")),
+    ],
+)
+def test_damaged_programs_of_a_job_are_named(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, told: tuple[str, str]
+) -> None:
+    text, error = told
+    (tmp_path / "launcher").write_text(LAUNCHER.replace("/bin/true", str(tmp_path / "torchrun")))
+    monkeypatch.setattr(job_start, "PARTS", [str(tmp_path / "part.py")])
+    (tmp_path / "part.py").write_text("import os\nprint(os.getpid())\n")
+    (tmp_path / "torchrun").write_text("#!/usr/bin/python3\nimport sys\nsys.exit()\n")
+    (tmp_path / "torchrun").chmod(0o755)
+    (tmp_path / name).write_text(text)
+    found = begin()["steps"]
+    assert [one["subject"] for one in found] == [str(tmp_path / name)] * bool(error)
+    assert all(one["step"] == "launch" and error in one["error"] for one in found)
+
+
 def make_torch(folder: Path) -> Path:
     """Make the files that every torch has."""
     package = folder / "torch"
@@ -220,12 +247,55 @@ def test_libraries_that_torch_lacks_are_named(
     assert found == [("import", str(library), "no such file")]
 
 
+NAMES = """register_log("dynamo", ["torch._dynamo"])
+register_artifact(
+    "guards",
+    "A text.",
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "error"),
+    [
+        ("TORCH_LOGS=+nosuch", "has +nosuch, with which torch ends"),
+        ("TORCH_LOGS='dynamo, -guards,json.tool,all'", ""),
+        ("TORCH_LOGS=help", "has help, with which torch ends"),
+        ("TORCH_LOGS_OUT=/nosuch/log", "names a file that cannot be written"),
+    ],
+)
+def test_logs_that_torch_does_not_know_are_named(
+    begin: Begin, tmp_path: Path, setting: str, error: str
+) -> None:
+    package = make_torch(tmp_path / "site")
+    (package / "_logging").mkdir()
+    (package / "_logging/_registrations.py").write_text(NAMES)
+    found = begin(f"export PYTHONPATH={tmp_path}/site {setting}")["steps"]
+    name = setting.partition("=")[0]
+    assert [one["subject"] for one in found if one["step"] == "value"] == [name] * bool(error)
+    assert all(error in one["error"] for one in found if one["step"] == "value")
+
+
+def test_a_virtual_environment_without_its_file_is_named(begin: Begin, tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin/python").symlink_to(sys.executable)
+    package = make_torch(venv / "lib/python3.12/site-packages")
+    found = begin(python=str(venv / "bin/python"))["steps"]
+    assert [(one["step"], one["subject"]) for one in found] == [
+        ("import", str(venv / "pyvenv.cfg"))
+    ]
+    assert found[0]["error"] == f"no such file, so Python does not find {package}"
+
+
 @pytest.mark.parametrize(
     ("name", "data", "error"),
     [
         ("version.py", b"", "is empty, and pip installed 5 bytes"),
         ("version.py", b"<<<<<<< HEAD", "is damaged: invalid syntax"),
         ("version.py", b"x = 12", ""),
+        ("version.py", b"x=1\n", ""),
+        ("version.py", b"x=1", "is damaged: it has 3 bytes, and pip installed 5"),
         (
             "lib/libc10.so",
             b"\x7fELF" + bytes(36) + (900).to_bytes(8, "little") + bytes(60),
@@ -286,15 +356,58 @@ def test_the_command_of_a_profile_that_a_login_waits_for_is_named(
             "source": f"{tmp_path}/bashrc:4",
         }
     ]
-    assert job_start.find_profile_line("-bash", "/") == ""
+    assert job_start.WAITERS.match("-bash")
 
 
-def test_a_login_without_processes_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        job_start, "find_process_limit", lambda: " of /etc/security/limits.d/x.conf:1"
-    )
-    step = job_start.describe_failed_login("/bin/sh", [b""], "sh: 1: Cannot fork", 2)
-    assert step["error"] == "sh: 1: Cannot fork (limit nproc of /etc/security/limits.d/x.conf:1)"
+@pytest.mark.parametrize(
+    ("error", "limit"),
+    [
+        ("sh: 1: Cannot fork", "nproc"),
+        ("su: failed to execute /bin/sh: Resource temporarily unavailable", "nproc"),
+        ("su: cannot open session: Permission denied", "maxlogins"),
+    ],
+)
+def test_a_login_that_a_limit_of_pam_ends_names_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, limit: str
+) -> None:
+    (tmp_path / "x.conf").write_text(f"# * hard {limit} 9\n* hard {limit} 1\n")
+    monkeypatch.setattr(job_start.glob, "glob", lambda _pattern: [str(tmp_path / "x.conf")])
+    step = job_start.describe_failed_login("/bin/sh", [b""], error, 2)
+    assert step["error"].startswith(f"{error} (limit ")
+    assert step["error"].endswith(f" of {tmp_path}/x.conf:2)")
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ("!:20000:0:99999:7::1:", " (the account has expired)"),
+        ("!:0:0:99999:7:::", " (its password has to be changed)"),
+        ("!:20000:0:99999:7::30000:", ""),
+        ("!:20000:0:99999:7:::", ""),
+        ("", ""),
+    ],
+)
+def test_an_account_that_has_expired_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: str, why: str
+) -> None:
+    (tmp_path / "shadow").write_text(f"root:*:0:0:99999:7:::\njobs:{fields}\n")
+    monkeypatch.setattr(job_start, "SHADOW", str(tmp_path / "shadow"))
+    assert job_start.describe_expiry("jobs", 20800.5) == why
+
+
+def test_a_login_that_the_loader_ends_names_the_file_of_the_variable(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pam").write_text("# a file\nLD_LIBRARY_PATH DEFAULT=/nosuch\n")
+    monkeypatch.setattr(job_start, "PAM_FILES", (str(tmp_path / "pam"),))
+    text = "python: error while loading shared libraries: /nosuch/libz.so.1: file too short"
+    (step,) = begin(f"echo '{text}' >&2; exit 127")["steps"]
+    assert step == {
+        "step": "load",
+        "subject": "/nosuch/libz.so.1",
+        "error": "file too short",
+        "source": f"{tmp_path}/pam:2",
+    }
 
 
 def test_an_account_that_is_not_there_is_named(begin: Begin) -> None:
@@ -377,6 +490,8 @@ def test_values_with_the_same_effect_are_no_finding() -> None:
         # nothing says that jobs do not run as root
         (("use", "/etc/hosts", "/etc/hosts"), {"known": False}, "warning"),
         (("preload", "/nosuch.so", "cannot open"), {}, "warning"),
+        (("import", "/venv/site-packages/jinja2/__init__.py", "is empty"), {}, "warning"),
+        (("import", "/venv/site-packages/sympy/__init__.py", "is empty"), {}, "error"),
         (("value", "NCCL_DEBUG", "ends with a carriage return"), {}, "warning"),
         (("value", "NNODES", "ends with a carriage return"), {}, "error"),
         (("cache", "/cache", "EACCES"), {}, "warning"),

@@ -26,12 +26,13 @@ import sys
 import time
 from typing import TYPE_CHECKING, cast
 
-from ..foreign_text import parse_foreign_json
+from ..foreign_text import parse_decimal, parse_foreign_json
 from ..schema.survey import NO_HOME, NO_LOGIN, START_STEPS
 from . import job
 from .job_accounts import LOGIN_ENVIRONMENT, UNNAMED_ACCOUNTS, find_unit_accounts
 from .job_start_program import (
     LAUNCHER,
+    NO_LIBRARY,
     PARTS,
     PROGRAM,
     clean_text,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .job_start_program import StartSettings
 
 OWN_PROFILES = (".bash_profile", ".bash_login", ".profile", ".bashrc", ".zshenv", ".zprofile")
+PAM_FILES = ("/etc/environment", "/etc/security/pam_env.conf")
 # Programs of the session itself, which wait for others.
 WAITERS = re.compile(r"-?(?:\w*sh|su|sudo|timeout|env|python[\d.]*|)$")
 SHELL_FILES = ("/etc/bash.bashrc", "/etc/bashrc")
@@ -55,6 +57,8 @@ SAMPLE, DEPTH_MOST, PROFILE_MOST = 0.5, 20, 1 << 18
 SESSION, INSIDE = 2.2, "1.9"
 LARGEST, STEPS_MOST, NAMES_MOST = 1 << 20, 40, 32
 READ = ("PYTHONHOME", "PYTHONPATH")  # by Python
+LOADER_READS = ("LD_PRELOAD", "LD_LIBRARY_PATH")
+SHADOW, CHANGED, EXPIRES = "/etc/shadow", 2, 7  # fields
 ANSWER = 2  # marks before the answer, see build_session_command
 STRANGER = "nobody"  # has the rights that every account has
 ENV_FILE, PYTHON = "/etc/fullmesh/env", "/usr/bin/python3"
@@ -134,12 +138,9 @@ def find_deepest_command(pid: int) -> str:
     return ""
 
 
-def find_profile_line(command: str, home: str) -> str:
-    """Return the file and line of a profile that has a command's name, or ""."""
-    word = os.path.basename(command.partition(" ")[0])
-    if WAITERS.match(word):
-        return ""
-    files = [os.path.join(home, one) for one in OWN_PROFILES]
+def find_profile_line(word: str, home: str) -> str:
+    """Return the file and line of a login that has a program's or a variable's name, or ""."""
+    files = [*PAM_FILES, *(os.path.join(home, one) for one in OWN_PROFILES)]
     files += ["/etc/profile", *sorted(glob.glob("/etc/profile.d/*.sh")), *SHELL_FILES]
     for path in files if word else []:
         with contextlib.suppress(OSError):
@@ -248,15 +249,34 @@ def parse_environment_dump(text: bytes) -> dict[str, str]:
     return {name: value for name, equals, value in words if equals}
 
 
-def find_process_limit() -> str:
-    """Return the last file and line that limits processes of a login, in words, or ""."""
+def find_limit_line(name: str) -> str:
+    """Return the last file and line that sets a limit of PAM, in words, or ""."""
     place = ""
     for path in ("/etc/security/limits.conf", *sorted(glob.glob("/etc/security/limits.d/*.conf"))):
         with contextlib.suppress(OSError), open(path, errors="replace") as stream:
             for number, line in enumerate(stream.read(PROFILE_MOST).split("\n"), 1):
-                if re.match(r"\s*[^#\s]+\s+(?:hard|soft|-)\s+nproc\s", line):
+                if re.match(rf"\s*[^#\s]+\s+(?:hard|soft|-)\s+{name}\s", line):
                     place = f" of {path}:{number}"
     return place
+
+
+def describe_expiry(account: str, today: float) -> str:
+    """Return why shadow(5) keeps an account from logging in, in words, or "".
+
+    Args:
+        account: its name.
+        today: days since 1970.
+    """
+    with contextlib.suppress(OSError), open(SHADOW) as stream:
+        for line in stream:
+            fields = line.rstrip("\n").split(":")
+            if fields[0] == account and len(fields) > EXPIRES:
+                ends = parse_decimal(fields[EXPIRES], 1 << 31)
+                if ends is not None and ends <= today:
+                    return " (the account has expired)"
+                if fields[CHANGED] == "0":
+                    return " (its password has to be changed)"
+    return ""
 
 
 def describe_failed_login(
@@ -265,14 +285,21 @@ def describe_failed_login(
     """Describe a login that ended before Python started."""
     lines = [clean_text(line) for line in errors.splitlines()]
     last = next((line for line in reversed(lines) if line), f"exit status {code}")
-    if re.search(r"[Cc]annot fork|fork: ", last):
-        last += f" (limit nproc{find_process_limit()})"
+    if re.search(r"[Cc]annot fork|fork: |Resource temporarily unavailable", last):
+        last += f" (limit nproc{find_limit_line('nproc')})"
+    elif "cannot open session" in last and (place := find_limit_line("max(?:sys)?logins")):
+        last += f" (limit of logins{place})"
     return {
         "step": "login",
         "subject": shell if len(output) > 1 else "the session",
         "error": last,
         "source": "",
     }
+
+
+def is_loader_error(errors: str) -> bool:
+    """Return whether the last error of a session is that of the dynamic loader."""
+    return bool(NO_LIBRARY.search((errors.strip().splitlines() or [""])[-1]))
 
 
 def build_program_settings(want: LadderNodeParams, mark: str, known: bool) -> StartSettings:
@@ -332,7 +359,8 @@ def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[JobLogin | None
     if said is None and code in (None, -signal.SIGKILL, 128 + signal.SIGKILL):
         stage = "the login shell and Python" if len(parts) > 1 else "the login"
         why = f"{stage} of {who.pw_name} did not end in time"
-        place = find_profile_line(late[0], who.pw_dir) if late else ""
+        program = os.path.basename(late[0].partition(" ")[0]) if late else ""
+        place = "" if WAITERS.match(program) else find_profile_line(program, who.pw_dir)
         if not place:
             return None, why
         start["steps"] = read_steps(
@@ -340,6 +368,9 @@ def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[JobLogin | None
         )
         return start, why
     start["sources"] = read_values((said or {}).get("sources"), READ)
+    if said is None:
+        places = {name: find_profile_line(name, who.pw_dir) for name in LOADER_READS}
+        start["sources"] = {name: place for name, place in places.items() if place}
     loader = find_loader_errors(errors, start["sources"])
     # it may be for some accounts only
     start["steps"] = read_steps(
@@ -351,8 +382,10 @@ def survey_job_start(want: LadderNodeParams) -> JobLogin | tuple[JobLogin | None
             read_values(said.get("login")),
             read_values(said.get("file")),
         )
-    elif known:
-        start["steps"].append(describe_failed_login(shell[0], parts, errors, code))
+    elif known and not is_loader_error(errors):  # which is a step of its own
+        failed = describe_failed_login(shell[0], parts, errors, code)
+        failed["error"] += describe_expiry(who.pw_name, time.time() / 86400)
+        start["steps"].append(failed)
     start["command"] = read_values(parse_environment_dump(parts[0])) if len(parts) > 1 else {}
     if known:
         start["steps"] += read_steps(describe_unusable_shell(who.pw_shell))

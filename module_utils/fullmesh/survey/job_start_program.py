@@ -95,7 +95,8 @@ def find_loader_errors(text: str, sources: dict[str, str]) -> list[dict[str, str
 
 
 PROGRAM = r"""
-import base64, errno, glob, importlib.util, json, os, re, resource, socket, subprocess, sys, tempfile, threading, time
+import ast, base64, errno, glob, importlib.util, json, os, re, resource, socket, subprocess, sys, tempfile, threading
+import time
 want = json.loads(base64.b64decode(sys.argv[1]))
 steps, home = [], os.path.expanduser("~")
 CALLED = re.compile(want["variables"])
@@ -162,6 +163,10 @@ def check_use():
     needed = [(want["python"], os.R_OK | os.X_OK), (want["env_file"], os.R_OK)]
     needed += [(path, os.R_OK) for path in ("/etc/passwd", "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf")]
     needed += [("/dev/null", os.R_OK | os.W_OK), ("/dev/urandom", os.R_OK)]
+    # of the launcher
+    for name in ("id", "find", "mkdir", "mktemp"):
+        found = [os.path.join(one, name) for one in os.get_exec_path() if os.path.lexists(os.path.join(one, name))]
+        needed += [(path, os.X_OK) for path in found[:1]]
     for path, mode in needed:
         note_closed(path, mode)
     # sshd reads keys there
@@ -177,8 +182,11 @@ def check_launcher():
     if os.path.lexists(path) and note_closed(path, os.R_OK | os.X_OK) or not os.path.isfile(path):
         return
     with open(path, "rb") as stream:
-        if b"--dry-run)" not in stream.read(65536):
-            return  # of an earlier version, which would start a job
+        text = stream.read(65536)
+    if b"--dry-run)" not in text:  # of an earlier version, which would start a job
+        if b"exec " not in text:
+            note("launch", path, "is damaged: it starts nothing")
+        return
     done = subprocess.run([path, "--dry-run", "job.py"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=1)
     told = done.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -186,11 +194,31 @@ def check_launcher():
         note("launch", path, told[-1] if told else "exit status %d" % done.returncode)
         return
     command.extend(done.stdout.decode("utf-8", "replace").splitlines()[:64])
-    for program in command[:1]:
-        note_closed(program, os.R_OK | os.X_OK)
-    for path in want["parts"]:
-        if not note_closed(path, os.R_OK) and not os.path.exists(path):
-            note("launch", path, "no such file")
+    for path in command[:1] + want["parts"]:
+        if not note_closed(path, os.R_OK | (os.X_OK if path in command else 0)):
+            note_broken_program(path)
+
+def note_broken_program(path):
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(1 << 20)
+    except OSError:
+        note("launch", path, "no such file")
+        return
+    first = data.partition(b"\n")[0]
+    if path in command and not first.startswith((b"#!", b"\x7fELF")):
+        note("launch", path, "is damaged: it is no program")
+    elif path.endswith(".py") or b"python" in first:
+        error = find_code_error(data)
+        if error:
+            note("launch", path, "is damaged: " + error)
+
+def find_code_error(data):
+    try:
+        parts = ast.walk(ast.parse(data))
+    except (SyntaxError, ValueError) as exc:
+        return str(exc)
+    return "" if any(isinstance(one, ast.Call) for one in parts) else "it does nothing"
 
 # The least that a job of a few ranks needs: files, threads, and bytes.
 LEAST = {"NOFILE": 256, "NPROC": 64, "AS": 4 << 30, "DATA": 1 << 30, "FSIZE": 1 << 20, "CPU": 3600, "STACK": 1 << 18}
@@ -225,9 +253,11 @@ def check_requirements(folder):
 RECORDED = (r"^((?:torch/(?:[^/,\n]{1,80}\.py|_C[^/,\n]{0,80}\.so|lib/[^/,\n]{1,80}\.so|distributed/[\w/]{1,200}\.py)"
             r"|[\w]{1,80}(?:/__init__)?\.py)),sha256=[^,\n]{1,80},(\d{1,12})$")
 RECORD_MOST, DAMAGED_MOST = 8 << 20, 5
+CLOSED = "closed"
+DIFFERS = "is damaged: it has %d bytes, and pip installed %d"
 
 def find_damage(path, size):
-    # a patched file is not damaged: only one that is missing, empty, or that Python or the loader cannot read
+    # a patched file is not damaged: only one that is missing, empty, cut, or that Python or the loader cannot read
     try:
         held = os.stat(path).st_size
         if held == size:
@@ -235,7 +265,7 @@ def find_damage(path, size):
         with open(path, "rb") as stream:
             data = stream.read(2 << 20)
     except OSError as exc:
-        return "no such file" if exc.errno == errno.ENOENT else ""
+        return {errno.ENOENT: "no such file", errno.EACCES: CLOSED}.get(exc.errno, "")
     if not data.strip(b"\0\r\n "):
         return "is empty, and pip installed %d bytes" % size
     if path.endswith(".py"):
@@ -243,9 +273,10 @@ def find_damage(path, size):
             compile(data, path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as exc:
             return "is damaged: %s" % exc
-        return ""
+        # an editor ends the last line
+        return "" if held > size or data.endswith(b"\n") else DIFFERS % (held, size)
     end = int.from_bytes(data[40:48], "little") if data[:4] == b"\x7fELF" and len(data) > 64 else held + 1
-    return "is damaged: it has %d bytes, and pip installed %d" % (held, size) if held < end else ""
+    return DIFFERS % (held, size) if held < end else ""
 
 def check_installed_files(folder):
     names, found = ["torch"], 0
@@ -258,11 +289,15 @@ def check_installed_files(folder):
             with open(path, encoding="utf-8", errors="replace") as stream:
                 listed = re.findall(RECORDED, stream.read(RECORD_MOST), re.M | re.A)
             for own, size in listed:
-                error = find_damage(os.path.join(folder, own), int(size)) if found < DAMAGED_MOST else ""
+                path = os.path.join(folder, own)
+                error = find_damage(path, int(size)) if found < DAMAGED_MOST else ""
+                if error == CLOSED:
+                    note_closed(path, os.R_OK)
+                    return True  # often a folder, with many files
                 if error:
                     found += 1
-                    note("import", os.path.join(folder, own), error)
-    return found
+                    note("import", path, error)
+    return found > 0
 
 def check_torch():
     # without an import, which takes seconds; the loader lists what it would load
@@ -288,7 +323,38 @@ def check_torch():
             wrong = "not found" in line or "cannot open" in line and "LD_PRELOAD" not in line
             if wrong and len(steps) < 20 and not is_found_by_torch(folder, line.split()[0]):
                 note("load", library, line.strip())
+        check_torch_logs(package)
         return
+    if not sys.flags.isolated:
+        check_venv()
+
+def check_venv():
+    # Python that does not read this file finds none of the packages next to it
+    venv = os.path.dirname(os.path.dirname(want["python"]))
+    installed = glob.glob(os.path.join(glob.escape(venv), "lib", "python3*", "site-packages", "torch", "__init__.py"))
+    config = os.path.join(venv, "pyvenv.cfg")
+    if installed and not note_closed(config, os.R_OK):
+        why = "is damaged" if os.path.exists(config) else "no such file"
+        note("import", config, why + ", so Python does not find " + os.path.dirname(installed[0]))
+
+def check_torch_logs(package):
+    # torch ends if it does not know one of the names, or cannot write the file
+    values = {**given, **os.environ}
+    with open(os.path.join(package, "_logging", "_registrations.py"), errors="replace") as stream:
+        known = set(re.findall(r"register_(?:log|artifact)\(\s*[\"']([\w.]+)", stream.read(262144)))
+    for name in filter(None, re.sub(r"\s", "", values.get("TORCH_LOGS", "")).split(",")):
+        word = name.lstrip("+-")
+        if word == "all" or word in known:
+            continue
+        try:
+            held = importlib.util.find_spec(word.partition(".")[0])
+        except ValueError:
+            held = None
+        if held is None or word == "help":
+            note("value", "TORCH_LOGS", "has %s, with which torch ends" % name, sources.get("TORCH_LOGS", ""))
+    path = values.get("TORCH_LOGS_OUT", "")
+    if path and not os.access(path if os.path.exists(path) else os.path.dirname(path) or ".", os.W_OK):
+        note("value", "TORCH_LOGS_OUT", "names a file that cannot be written", sources.get("TORCH_LOGS_OUT", ""))
 
 # torch ends with any other value.
 CHOICES = {"TORCH_DISTRIBUTED_DEBUG": ("OFF", "INFO", "DETAIL"),

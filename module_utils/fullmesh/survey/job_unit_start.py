@@ -71,7 +71,7 @@ FINAL = re.compile(
 
 # The steps that differ between the unit and a login: they take about 20 ms. It ends itself if it hangs.
 PROGRAM = r"""
-import mmap, os, resource, signal, socket, sys, tempfile, threading
+import mmap, os, resource, select, signal, socket, sys, tempfile, threading
 signal.alarm(2)
 def try_step(what, step):
     try:
@@ -101,6 +101,11 @@ def start_process():
     if not child:
         os._exit(0)
     os.waitpid(child, 0)
+def wait_for_events():
+    with select.epoll() as waiting:
+        waiting.poll(0)
+    if hasattr(os, "eventfd"):
+        os.close(os.eventfd(0))
 def map_code():
     mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
 def write_proof():
@@ -109,6 +114,7 @@ def write_proof():
 try_step("write a temporary file", lambda: write_file(None))
 try_step("write to /dev/shm", lambda: write_file("/dev/shm"))
 try_step("listen and connect", connect_to_self)
+try_step("wait for events", wait_for_events)
 try_step("start threads", start_thread)
 try_step("start a process", start_process)
 try_step("generate code, as torch does", map_code)

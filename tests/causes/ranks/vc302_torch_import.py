@@ -5,11 +5,42 @@ from __future__ import annotations
 from verify_changes import stopped
 
 from causes.changes import started
+from causes.faults import TUNED, VICTIM, Fault, at
 
 VERIFICATION = {
     "part of torch missing": started(("import", "/opt/fullmesh/torch/version.py", "no such file")),
     "another torch": started(
         ("import", "/srv/torch/version.py", "no such file", "/etc/environment:3")
     ),
+    "virtual environment without its file": started(
+        ("import", "/opt/fullmesh/venv/pyvenv.cfg", "no such file, so Python does not find torch")
+    ),
     "no torch": stopped("import", "failed", text="ModuleNotFoundError: torch"),
 }
+VENV = "/opt/fullmesh/venv"
+TORCH = f"{VENV}/lib/python3*/site-packages/torch"
+FAULTS = (
+    Fault(
+        "job-torch-file",
+        TUNED,
+        at(VICTIM, f"mv {TORCH}/version.py /run/", f"mv /run/version.py {TORCH}/"),
+    ),
+    Fault(
+        "job-torch-file",
+        TUNED,
+        at(
+            VICTIM,
+            f"mv {TORCH}/version.py /run/; echo '<<<<<<< HEAD' > $(echo {TORCH})/version.py",
+            f"mv /run/version.py {TORCH}/",
+        ),
+        variant="damaged",
+        expect={"cause": "version.py: is damaged"},
+    ),
+    Fault(
+        "job-torch-file",
+        TUNED,
+        at(VICTIM, f"mv {VENV}/pyvenv.cfg /run/", f"mv /run/pyvenv.cfg {VENV}/"),
+        variant="venv",
+        expect={"cause": "pyvenv.cfg: no such file"},
+    ),
+)

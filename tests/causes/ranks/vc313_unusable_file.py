@@ -18,6 +18,13 @@ FAULTS = (
     Fault("job-python-closed", TUNED, closed("/opt/fullmesh", "700")),
     Fault("job-python-closed", TUNED, closed("/etc/fullmesh/env", "600"), variant="env"),
     Fault(
+        "job-python-closed",
+        TUNED,
+        closed("/usr/bin/id", "700"),
+        variant="program",
+        expect={"cause": "/usr/bin/id"},
+    ),
+    Fault(
         "job-python-closed", BARE, closed("/etc/hosts", "600"), variant="hosts", severity=WARNING
     ),
 )

@@ -10,4 +10,14 @@ VERIFICATION = {
     "address space": started(("limit", "AS", "307200000")),
     "umask": started(("limit", "umask", "0777")),
 }
-FAULTS = (Fault("job-ulimit", TUNED, edited(PROFILE, f"echo 'ulimit -v 300000' > {PROFILE}")),)
+LIMITS = "/etc/security/limits.d/90-fault.conf"
+FAULTS = (
+    Fault("job-ulimit", TUNED, edited(PROFILE, f"echo 'ulimit -v 300000' > {PROFILE}")),
+    Fault(
+        "job-ulimit",
+        TUNED,
+        edited(LIMITS, f"echo '* hard nofile 64' > {LIMITS}"),
+        variant="pam",
+        expect={"cause": "NOFILE 64"},
+    ),
+)

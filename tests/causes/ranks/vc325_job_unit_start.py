@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from records import UBUNTU1 as UB
 
-from causes.faults import TUNED, VICTIM, Fault, at
+from causes.faults import TUNED, Fault, job_account
 from fullmesh.verify.model import ClusterObservations
 
 
@@ -28,34 +28,22 @@ def refuse_ranks(seen: ClusterObservations) -> None:
 
 
 VERIFICATION = {"unit that refuses jobs": refuse_unit, "unit that refuses ranks": refuse_ranks}
-UNIT, ACCOUNT = "/etc/systemd/system/fullmesh-job@.service", "trainer"
-BEFORE = "/run/fullmesh-job.before"
-DROP_IN = f"{UNIT}.d"
-
-
-def refuse(line: str) -> str:
-    """Return the commands that give jobs an account, as launchers_job_user does, and a drop-in that refuses them."""
-    return (
-        f"useradd -m {ACCOUNT}; cp -p {UNIT} {BEFORE}\n"
-        f"sed -i 's/^User=.*/User={ACCOUNT}/' {UNIT}\n"
-        f"mkdir -p {DROP_IN}\nprintf '[Service]\\n{line}\\n' > {DROP_IN}/fault.conf\nsystemctl daemon-reload"
-    )
-
-
+DROP_IN = "/etc/systemd/system/fullmesh-job@.service.d"
 FAULTS = tuple(
     Fault(
         "job-unit-refuses",
         TUNED,
-        at(
-            VICTIM,
-            refuse(line),
-            f"rm -r {DROP_IN}; cp -p {BEFORE} {UNIT}; rm {BEFORE}; systemctl daemon-reload; userdel -r {ACCOUNT}",
+        job_account(
+            f"mkdir -p {DROP_IN}\nprintf '[Service]\\n{line}\\n' > {DROP_IN}/fault.conf",
+            f"rm -r {DROP_IN}",
         ),
         variant=variant,
+        expect={"cause": cause},
     )
-    for line, variant in (
-        ("ExecStartPre=/bin/false", ""),
-        ("ExecCondition=/bin/false", "condition"),
-        ("MemoryDenyWriteExecute=yes", "code"),
+    for line, variant, cause in (
+        ("ExecStartPre=/bin/false", "", "ExecStartPre=/bin/false"),
+        ("ExecCondition=/bin/false", "condition", "ExecCondition=/bin/false"),
+        ("MemoryDenyWriteExecute=yes", "code", "cannot generate code"),
+        ("SystemCallFilter=~epoll_create1", "events", "cannot wait for events"),
     )
 )

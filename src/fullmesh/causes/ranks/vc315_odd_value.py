@@ -36,6 +36,7 @@ VITAL = (
         "OMP_NUM",
         "CUDA_VISIBLE",
         "TORCH_DISTRIBUTED_DEBUG",
+        "TORCH_LOGS",
         "PET_",
     ),
 )
