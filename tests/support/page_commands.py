@@ -145,6 +145,7 @@ def fill_in_words(command: str) -> str:
 TESTS = "the tests themselves, of which this is one"
 EC2 = "asks AWS; tests/ec2 runs it against a mock"
 COLLECTION = "wants the installed collection; tests/e2e/test_collection.py runs it on nodes"
+REGISTRY = "needs images of a registry; the job image of the workflow test runs lab up with each"
 BUNDLE = "wants bare machines without a way out; molecule's scenario bundle runs it"
 # Commands that do not run here, each with its reason.
 NOT_RUN = {
@@ -159,6 +160,8 @@ NOT_RUN = {
     "./fullmesh test reliability": TESTS,
     "./fullmesh docs --check": "the part docs runs it",
     "./fullmesh lab down --all --purge": "would take away the labs of other tests",
+    "./fullmesh lab up --name rocky": REGISTRY,
+    "./fullmesh lab up --name two": REGISTRY,
     "./fullmesh init --hosts-file hostfile -K": "asks at a keyboard for sudo's password",
     "./fullmesh watch -- torchrun --nnodes=2  train.py": "a job where torch is; the controller has none",
     "./fullmesh torch-lock --torch 2.13.0+rocm6.4 --accelerator rocm6.4"

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from devtools.lab import digest, host, nccl, sources_list
+from devtools.lab import digest, nccl, sources_list
 from devtools.lab.console import say, step
-from devtools.lab.errors import StepError
 from devtools.lab.locks import held
 from devtools.lab.paths import Paths
 from devtools.lab.plan import DEBIAN, FAMILIES, IMAGES, REAL
 from devtools.lab.podman import Podman
+from devtools.lab.sources_list import LOOKALIKE_SUITE
 
 # Deadlines in seconds; a first build takes a few minutes on two cores.
 STAGE_SECONDS = 1200.0
@@ -51,8 +50,6 @@ class Builder:
         """*kind* is ``lookalike``, ``registry`` or ``debian``. It builds the images of *families*."""
         self.paths, self.podman, self.kind = paths, podman, kind
         self.stages = [images[family] for family in families]
-        self.release = host.os_release(Path("/etc/os-release").read_text())
-        self.codename = self.release.get("VERSION_CODENAME", "bookworm")
         self.digests = self._digests()
 
     def _digest(self, inputs: list[str], *words: str) -> str:
@@ -61,7 +58,7 @@ class Builder:
 
     def _digests(self) -> dict[str, str]:
         """Return the digest of every stage; it includes the stage's parents."""
-        base = self._digest(["packages/base.list"], "mmdebstrap minbase", self.codename)
+        base = self._digest(["packages/base.list"], "mmdebstrap minbase", LOOKALIKE_SUITE)
         builder = self._digest(["packages/builder.list", "repo/Containerfile"], base)
         wheels = self._digest(["nccl-wheels.txt"], "device code zeroed")
         repo = self._digest(
@@ -135,7 +132,7 @@ class Builder:
             self._forget_old()
 
     def _lookalikes(self) -> None:
-        """Build repositories, look-alikes and Debian from this machine's apt sources."""
+        """Build repositories, look-alikes and Debian from Debian's archive."""
         with ThreadPoolExecutor(2) as pool:
             both(pool, self._base_and_builder, self._nccl)
             both(pool, self._repo, lambda: self._lookalike("ubuntu24.04"))
@@ -187,20 +184,17 @@ class Builder:
         return self.image("builder")
 
     def _base(self) -> None:
-        """Bootstrap the common root from this host's own distribution and sources."""
-        self._bootstrap("base", self.codename, "packages/base.list", "--variant=minbase")
+        """Bootstrap the common root of the look-alikes."""
+        self._bootstrap("base", LOOKALIKE_SUITE, "packages/base.list", "--variant=minbase")
 
     def _bootstrap(self, stage: str, suite: str, packages: str, *options: str) -> None:
-        """Bootstrap a release from this host's own sources, even if this host runs another release."""
+        """Bootstrap a release of Debian, even if this host runs another one."""
         if self.podman.has_image(self.image(stage)):
             return
-        sources = sources_list.read(Path("/etc/apt"), self.codename)
-        if not sources:
-            raise StepError(f"/etc/apt has no source for {self.codename} with the component main")
+        lines = sources_list.read_debian(suite)
         work = self.paths.cache / f"{stage}.work"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
-        lines = [re.sub(rf"\b{self.codename}\b", suite, line) for line in sources]
         (work / "sources.list").write_text("\n".join(lines) + "\n")
         tar = work / "base.tar"
         included = ",".join(package_list(self.paths.sources / packages))
@@ -213,8 +207,6 @@ class Builder:
 
     def _debian(self, system: str) -> None:
         """Build a Debian release's node image and its signed archive, reduced to packages that nodes install."""
-        if self.release.get("ID") != "debian":
-            raise StepError(f"{system} needs Debian's apt sources, and this machine is no Debian")
         options = ("--variant=important", "--dpkgopt=force-unsafe-io")
         for name in sorted({"debian12", system}):  # its Python is in the archive of each release
             self._bootstrap(f"{name}-base", DEBIAN[name], "packages/debian.list", *options)

@@ -25,6 +25,7 @@ PACKAGES: Mapping[str, str] = {
     # netavark sets up its firewall driver even for internal networks
     "iptables": "iptables",
     "mmdebstrap": "mmdebstrap",
+    "debian-archive-keyring": "/usr/share/keyrings/debian-archive-keyring.gpg",
     "iproute2": "ip",
     "util-linux": "nsenter",
     "openssh-client": "ssh",

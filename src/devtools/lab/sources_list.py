@@ -1,12 +1,19 @@
-"""Read this host's apt sources for its own distribution, which look-alike images are built from."""
+"""Debian's apt sources, which look-alike images are built from: this host's own, or on Ubuntu Debian's archive."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from devtools.lab import host
 from devtools.lab.errors import StepError
+
+# Look-alikes have Debian 12's binaries on every host.
+LOOKALIKE_SUITE = "bookworm"
+# The lab installs the keyring on Ubuntu (host.PACKAGES).
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+ARCHIVE = "http://deb.debian.org"
 
 
 def wanted(suites: Iterable[str], components: Iterable[str], codename: str) -> bool:
@@ -52,19 +59,6 @@ def from_lines(text: str, codename: str) -> list[str]:
     return found
 
 
-def name_mirror(line: str) -> str:
-    """Replace a list of mirrors in a file of this machine (GitHub's runners) by its first mirror.
-
-    A container of the builder does not have that file (apt-transport-mirror(1)).
-    """
-    kept = []
-    for word in line.split(" "):
-        path = Path(word.removeprefix("mirror+file:"))
-        mirrors = path.read_text().split() if word.startswith("mirror+file:") else [word]
-        kept.append(mirrors[0])
-    return " ".join(kept)
-
-
 def read(folder: Path, codename: str) -> list[str]:
     """Return the distribution's own sources of an /etc/apt folder as one-line entries."""
     found: list[str] = []
@@ -72,21 +66,32 @@ def read(folder: Path, codename: str) -> list[str]:
         if file.is_file():
             reader = from_deb822 if file.suffix == ".sources" else from_lines
             found += reader(file.read_text(), codename)
-    return list(dict.fromkeys(map(name_mirror, found)))
+    return list(dict.fromkeys(found))
+
+
+def read_debian(suite: str) -> list[str]:
+    """Return the sources of a Debian release: this host's if it is a Debian, else those of Debian's archive.
+
+    Raises:
+        StepError: /etc/apt of a Debian has no source of its release.
+    """
+    release = host.os_release(Path("/etc/os-release").read_text())
+    if release.get("ID") != "debian":
+        suites = (f"debian {suite}", f"debian {suite}-updates", f"debian-security {suite}-security")
+        return [f"deb [signed-by={KEYRING}] {ARCHIVE}/{where} main" for where in suites]
+    codename = release.get("VERSION_CODENAME", "")
+    sources = read(Path("/etc/apt"), codename)
+    if not sources:
+        raise StepError(f"/etc/apt has no source for {codename!r} with the component main")
+    return [re.sub(rf"\b{codename}\b", suite, line) for line in sources]
 
 
 def own_apt(work: Path, changed: Callable[[str], str]) -> str:
-    """Write apt's files below *work*, with this host's sources after *changed*; return the apt-get command.
+    """Write apt's files below *work*, with the look-alikes' sources after *changed*; return the apt-get command.
 
     Apt verifies downloads as usual. Its own files on this machine do not change.
-
-    Raises:
-        StepError: /etc/apt has no source of this release.
     """
-    release = host.os_release(Path("/etc/os-release").read_text())
-    sources = read(Path("/etc/apt"), release.get("VERSION_CODENAME", ""))
-    if not sources:
-        raise StepError("/etc/apt has no source for this release with the component main")
+    sources = read_debian(LOOKALIKE_SUITE)
     for name in ("lists/partial", "archives/partial"):
         (work / name).mkdir(parents=True)
     (work / "sources.list").write_text("\n".join(map(changed, sources)) + "\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devtools.lab import sources_list
+from devtools.lab import host, sources_list
 from devtools.lab.errors import StepError
 
 DEB822 = """\
@@ -65,25 +65,36 @@ def test_all_files_of_the_folder_are_read(tmp_path: Path) -> None:
     assert sources_list.read(tmp_path, "trixie") == []
 
 
-def test_a_file_of_mirrors_is_replaced_by_its_first(tmp_path: Path) -> None:
-    """GitHub's runners name no mirror in their sources, and a container does not have the file."""
-    mirrors = tmp_path / "apt-mirrors.txt"
-    mirrors.write_text(
-        "http://a.example/ubuntu/\tpriority:1\nhttp://b.example/ubuntu/\tpriority:2\n"
-    )
-    (tmp_path / "sources.list.d").mkdir()
-    text = f"Types: deb\nURIs: mirror+file:{mirrors}\nSuites: noble\nComponents: main universe\n"
-    (tmp_path / "sources.list.d" / "ubuntu.sources").write_text(text)
-    assert sources_list.read(tmp_path, "noble") == [
-        "deb http://a.example/ubuntu/ noble main universe"
+def test_debian_reads_its_own_sources_for_any_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = {"ID": "debian", "VERSION_CODENAME": "trixie"}
+    monkeypatch.setattr(sources_list.host, "os_release", lambda _text: release)
+    own = ["deb http://a trixie main", "deb http://a trixie-security main"]
+    monkeypatch.setattr(sources_list, "read", lambda _folder, codename: own if codename else [])
+    assert sources_list.read_debian("bookworm") == [
+        "deb http://a bookworm main",
+        "deb http://a bookworm-security main",
     ]
+    monkeypatch.setattr(sources_list, "read", lambda _folder, _codename: [])
+    with pytest.raises(StepError, match="no source for 'trixie'"):
+        sources_list.read_debian("bookworm")
+
+
+def test_ubuntu_reads_debians_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look-alikes are the same on every host. The lab installs the keyring."""
+    release = {"ID": "ubuntu", "VERSION_CODENAME": "noble"}
+    monkeypatch.setattr(sources_list.host, "os_release", lambda _text: release)
+    lines = sources_list.read_debian(sources_list.LOOKALIKE_SUITE)
+    assert {line.split()[1] for line in lines} == {f"[signed-by={sources_list.KEYRING}]"}
+    assert [line.split()[3] for line in lines] == [
+        "bookworm",
+        "bookworm-updates",
+        "bookworm-security",
+    ]
+    assert sources_list.KEYRING in host.PACKAGES.values()
 
 
 def test_apt_uses_separate_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources_list, "read", lambda folder, codename: ["deb http://a b main"])
+    monkeypatch.setattr(sources_list, "read_debian", lambda suite: [f"deb http://a {suite} main"])
     options = sources_list.own_apt(tmp_path, lambda line: line.replace("main", "non-free"))
-    assert (tmp_path / "sources.list").read_text() == "deb http://a b non-free\n"
+    assert (tmp_path / "sources.list").read_text() == "deb http://a bookworm non-free\n"
     assert f"sourcelist={tmp_path}/sources.list -o Dir::Etc::sourceparts=- " in options
-    monkeypatch.setattr(sources_list, "read", lambda folder, codename: [])
-    with pytest.raises(StepError, match="no source for this release"):
-        sources_list.own_apt(tmp_path / "none", str)
