@@ -312,6 +312,26 @@ def test_two_ipv6_rails_may_not_share_a_network() -> None:
     assert codes(*each) == ["PL-140"]
 
 
+IPV6 = [{**FIRST, "pool": "fd00:10::/64"}, {**SECOND, "pool": "fd00:11::/64"}]
+
+
+def test_rails_with_ipv6_on_an_ipv4_cluster_have_their_addresses_from_pools() -> None:
+    made = derive(*IPV6)
+    assert made["family"] == "ipv4"
+    assert on(made, "b") == {
+        "rail0": ("ens1", "fd00:10::c/64"),
+        "rail1": ("ens2", "fd00:11::c/64"),
+    }
+    assert {"fd00:10::b", "fd00:11::d"} <= {*made["peers"]}
+
+
+def test_rails_of_both_families_are_refused_because_nccl_uses_one() -> None:
+    (fault,) = refused(FIRST, IPV6[1])
+    assert fault.startswith("[PL-137] fullmesh_rails: rail0 IPv4 and rail1 IPv6 addresses. ")
+    held = {"name": "rail0", "nic": "eth0"}  # the cluster's NIC, with its address
+    assert codes(held, IPV6[1]) == ["PL-137"]
+
+
 def test_an_mtu_of_link_and_rail_must_be_the_same() -> None:
     own = {"fullmesh_address": None, "fullmesh_links": None}
     given = hosts({"name": "r", "nic": "eth0", "mtu": 9000}, names="ab", **own)
@@ -562,6 +582,16 @@ def test_twins_between_two_nodes_stay_apart() -> None:
     made = derive({"name": "s", "pool": "10.20.0.0/24", "cables": [cable]}, names="ab")
     found = environment(made, "p0", "P0", host="b")
     assert (found["NCCL_CROSS_NIC"], "NCCL_IB_MERGE_NICS" in found) == ("0", False)
+
+
+@pytest.mark.parametrize(("cluster", "rails_"), [(4, 6), (6, 4), (6, 6), (4, 4)])
+def test_the_family_of_the_gids_is_that_of_the_rails(cluster: int, rails_: int) -> None:
+    """NCCL takes a link-local GID of RoCE v1 if a port has no address of its family."""
+    own = hosts(*(IPV6 if rails_ == 6 else [FIRST, SECOND]))
+    for at, host in enumerate(own.values(), 11):
+        host["fullmesh_address"] = f"fd01::{at:x}/64" if cluster == 6 else f"192.168.0.{at}/24"
+    found = environment(plan.derive_plan(own), "eth0", "ens1", "ens2")
+    assert found.get("NCCL_IB_ADDR_FAMILY") == ("AF_INET6" if rails_ == 6 else None)
 
 
 def test_no_gid_is_pinned() -> None:

@@ -451,6 +451,7 @@ def find_rail_conflicts(
             for nic in sorted({link.interface, link.mac} & members) if link.rail else ():
                 faults.append(explain_used_nic(host, nic, link.rail, "a bond"))
     find_overlapping_pools(rails, faults)
+    find_mixed_families(rails, faults)
     rest = {
         (value.network, link.interface or link.mac or "the cluster address")
         for host, own in made.items()
@@ -469,6 +470,20 @@ def find_rail_conflicts(
                         "Give the rail another network, or make that NIC a rail with an address of its own",
                     )
                 )
+
+
+def find_mixed_families(rails: ClusterRails, faults: list[Fault]) -> None:
+    """Refuse rails of both address families: NCCL_IB_ADDR_FAMILY is one value for all devices."""
+    names: dict[int, list[str]] = {}
+    for segment in rails.segments:
+        for network in segment.list_networks():
+            names.setdefault(network.version, []).append(segment.name)
+    if len(names) > 1:
+        held = " and ".join(
+            f"{', '.join(dict.fromkeys(names[version]))} IPv{version}" for version in sorted(names)
+        )
+        step = "Use one family for all rails, because NCCL uses RoCE with one family only"
+        faults.append(Fault("PL-137", f"{SETTING}: {held} addresses", step))
 
 
 def overlap_networks(one: addresses.Network, other: addresses.Network) -> bool:

@@ -124,8 +124,11 @@ def build_rdma_variables(
     env: dict[str, str | int] = {
         "NCCL_IB_HCA": "=" + ",".join(f"{one['device']}:{one['port']}" for one in ports)
     }
-    if not infiniband and plan["family"] == "ipv6":
-        # NCCL chooses the GID of each port itself, by default an IPv4 one
+    rails = plan.get("rails")
+    ipv6 = ":" in rails[0]["network"] if rails else plan["family"] == "ipv6"
+    if not infiniband and ipv6:
+        # NCCL chooses the GID of each port itself, by default an IPv4 one. If a port has none of the family, NCCL takes
+        # its first GID: link-local, RoCE v1
         env["NCCL_IB_ADDR_FAMILY"] = "AF_INET6"
     return env if infiniband else env | build_rail_variables(plan, node["name"])
 
