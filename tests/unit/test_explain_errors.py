@@ -659,6 +659,99 @@ PRINTED: list[tuple[str, str]] = [
         "LG-726",
         "slurmstepd: error: pyxis: failed to import docker image\nsrun: error: n1: task 0: Exited with exit code 1",
     ),
+    (
+        "LG-206",
+        "[c10d] The client socket has failed to connect to [n1.internal]:50745 (errno: 22 - Invalid argument).",
+    ),
+    ("LG-319", "train.py: error: unrecognized arguments: --steps"),
+    (
+        "LG-328",
+        "Unable to negotiate with 192.0.2.1 port 22: no matching host key type found. Their offer: ssh-rsa",
+    ),
+    ("LG-328", "pdsh@n1: n2: ssh exited with exit code 255"),
+    (
+        "LG-330",
+        "Error: crun: executable file `--model` not found in $PATH: No such file or directory",
+    ),
+    ("LG-330", "bash: line 1: /opt/conda/bin/torchrun: No such file or directory"),
+    (
+        "LG-330",
+        "[proxy:0:0@n1] HYDU_create_process (lib/utils/launch.c:73): execvp error on file python (No such file)",
+    ),
+    ("LG-330", "/usr/bin/python3: No module named torch.distributed.run"),
+    (
+        "LG-331",
+        "Warning  UnexpectedAdmissionError  9s  kubelet  Allocate failed due to no healthy devices present",
+    ),
+    ("LG-332", "docker: no matching manifest for linux/arm64/v8 in the manifest list entries."),
+    (
+        "LG-332",
+        'Error response from daemon: Get "https://registry-1.docker.io/v2/": net/http: request canceled',
+    ),
+    ("LG-336", "_pickle.UnpicklingError: invalid load key, 'v'."),
+    ("LG-339", "FATAL:   while extracting /home/u/x.sif: root filesystem extraction failed"),
+    (
+        "LG-340",
+        "docker: permission denied while trying to connect to the Docker daemon socket at unix:///run/docker.sock",
+    ),
+    ("LG-341", "fatal: Can not use gres/gpu without gres.conf"),
+    (
+        "LG-413",
+        "[1.1] [n1:1:0]  ib_iface.c:100 UCX  ERROR ibv_create_srq() failed: Cannot allocate memory",
+    ),
+    (
+        "LG-427",
+        "[1.1] [n1:1:0]  ib_md.c:294 UCX  ERROR ibv_reg_dmabuf_mr(address=0x7f, length=16) failed: Unknown error 524",
+    ),
+    (
+        "LG-501",
+        "(raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM)",
+    ),
+    (
+        "LG-505",
+        "Warning  Evicted  1s  kubelet  Pod ephemeral local storage usage exceeds the total limit of containers 10Gi.",
+    ),
+    ("LG-509", "RuntimeError: XPU out of memory. Tried to allocate 2.00 GiB"),
+    (
+        "LG-513",
+        "NVRM: API mismatch: the client has the version 550.54.15, but this kernel module has the version 535.161.07.",
+    ),
+    ("LG-519", "RuntimeError: Address already in use (os error 98)"),
+    ("LG-519", "listen tcp 0.0.0.0:8000: bind: address already in use"),
+    (
+        "LG-519",
+        "docker: Error response from daemon: Bind for 0.0.0.0:8000 failed: port is already allocated.",
+    ),
+    ("LG-521", "Unable to open /dev/kfd read-write: Permission denied"),
+    (
+        "LG-524",
+        "Error response from daemon: failed to discover GPU vendor from CDI: no known GPU vendor found",
+    ),
+    ("LG-526", "ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.34' not found"),
+    ("LG-529", "OSError: You are trying to access a gated repo."),
+    ("LG-529", "botocore.exceptions.NoCredentialsError: Unable to locate credentials"),
+    (
+        "LG-530",
+        "UCX  ERROR mlx5dv_devx_obj_create(QP) failed, syndrome 0x65b500: Operation not permitted",
+    ),
+    ("LG-531", "RuntimeError: CUDA error: an illegal instruction was encountered"),
+    ("LG-532", "c++: fatal error: Killed signal terminated program cc1plus"),
+    (
+        "LG-536",
+        "ImportError: /opt/x/deep_ep_cpp.so: undefined symbol: nvshmem_selected_device_transport",
+    ),
+    (
+        "LG-537",
+        "subprocess.CalledProcessError: Command '['which', 'c++']' returned non-zero exit status 1.",
+    ),
+    ("LG-541", "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'"),
+    ("LG-541", "collect2: error: ld returned 1 exit status"),
+    ("LG-544", "RuntimeError: FlashAttention only supports Ampere GPUs or newer."),
+    ("LG-732", "srun: error: cannot find mpi plugin for mpi/pmix"),
+    (
+        "LG-732",
+        "error:  mpi/pmix_v4: init: (null) [0]: mpi_pmix.c:197: pmi/pmix: can not load PMIx library",
+    ),
 ]
 
 

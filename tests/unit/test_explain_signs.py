@@ -50,6 +50,9 @@ SIGNS = [
     "[rank3]: KeyboardInterrupt",
     "SystemExit: 2",
     "upstream connect error or disconnect/reset before headers",
+    "torch.cuda.OddError:",
+    'docker: Conflict. The container name "/train" is already in use by container "abc".',
+    "amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)",
 ]
 
 

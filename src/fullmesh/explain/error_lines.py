@@ -52,7 +52,7 @@ class ErrorKind(IntEnum):
 
 
 LOW_LEVEL = re.compile(
-    r"(?<![\w-])(?:INFO|DEBUG|TRACE|NOTICE|WARN|WARNING|\w{0,40}Warning:|warning:|info:|debug:)(?![\w-])"
+    r"(?<![\w=-])(?:INFO|DEBUG|TRACE|NOTICE|WARN|WARNING|\w{0,40}Warning:|warning:|info:|debug:)(?![\w-])"
     r"|(?<![\w-])(?:level|lvl|severity)\W{1,3}(?i:info|debug|trace|warn|warning)\b"
     # glog, Ray and c10d write the level as one letter
     r"|(?<![\w.])[IWDV](?:\d{3,4}(?= \d\d:)|(?= \d+ \d+\])|(?= \w{1,40}\.cpp:))"
@@ -150,14 +150,21 @@ BARE = re.compile(
     r"^(?:\[rank\d{1,7}\]: ?)?(?P<error>AssertionError|NotImplementedError|Stop(?:Async)?Iteration|SystemExit)"
     r"(?:: (?P<message>-?[1-9]\d{0,4}))?$"
 )
+# argparse and click, without an exception
+USAGE = re.compile(
+    r"^(?:\S{1,40}:? )?(?P<error>[\w./-]{1,80}: error): (?P<message>(?:unrecognized arguments|ambiguous option"
+    r"|the following arguments are required|argument \S{1,80}: ).{0,300})"
+)
 # Python's own words about a file, which is named
-FILE_ERROR = re.compile(r"\[Errno (?:2|13|17|20|21|39)\] ?")
+FILE_ERROR = re.compile(r"(?i)\[Errno (?:2|13|17|20|21|39)\] ?")
 
 
 def parse_own_error(line: str) -> tuple[str, str] | None:
     """Return an exception of the program's own with its message. None for another process's or the machine's error."""
     if bare := BARE.match(line[:SEEN].strip()):
         return bare["error"], bare["message"] or "no message"
+    if usage := USAGE.match(line[:SEEN].strip()):
+        return usage["error"], usage["message"]
     found = NAMED.search(line[:SEEN])
     if found is None or is_echo(line) or WRAPPER.search(line[:SEEN]):
         return None
@@ -200,7 +207,7 @@ SIGN = re.compile(
     r"(?i)(?<![\w-])(?:no [\w ]{1,40} (?:was|were) (?:able|found|available|detected)"
     r"|could ?n[o']t|can ?not|can't|unable to|not able to|fail(?:ed|s)?|failure|failed[a-z]+|denied"
     r"|refused|unreachable|abort(?:ed|ing|s)?|crash(?:ed|es)?|panic|corrupt(?:ed|ion)?|died|killed|lost|exceed(?:s|ed)"
-    r"|not (?:found|permitted|supported|allowed|available|responding)|unsupported|incompatible|mismatch(?:ed)?"
+    r"|not (?:found|permitted|supported|allowed|available|responding)|unsupported|incompatible|mismatch(?:ed|es)?"
     r"|is dead|times out|disconnect(?:ed)?|timed[ -]out"
     r"|time-?out (?:occurred|expired|reached|exceeded|while|waiting|after|error)"
     r"|(?:caught|due to|because of|hit|got) .{0,60}\btime-?out|does(?: not|n't) exist|no such \w+"
@@ -211,6 +218,9 @@ SIGN = re.compile(
     r"|(?<![\w-])error(?= (?:\d+\b|in\b|at\b|code\b|while\b|when\b|during\b|from\b)|: (?!-?\d+\.\d))"
     r"|(?<![\w-])exit(?:ed|s)?(?:[ _-]with)?[ _-]?(?:code|status)\W{1,8}(?:[1-9]|-\d)|\bexited,? code=(?!exited)\w"
     r"|\b(?:CUDA|HSA_STATUS|CCL|PMIX|UCS|OMPI|MPI)_ERR(?:OR)?(?:_[A-Z]+)+\b|\b(?:cuda|hip)Error[A-Z]\w+"
+    r"|(?<![\w-])already (?:in use|allocated)(?![\w-])|\bno matching \w+|\bno module named\b"
+    r"|\bpage fault\b|\bptxas fatal\b"
+    r"|\w(?:Error|Exception):\s*$|\bwatchdog[ _]timeout\b|\b[Nn]vlink error\b"
     r"|^(?:\[rank\d{1,7}\]: ?)?(?:Stop(?:Async)?Iteration|KeyboardInterrupt|SystemExit|GeneratorExit)(?:: [1-9-].*)?$"
     r"|\bCU\w{2,6}_STATUS_(?!SUCCESS)[A-Z]|\bBUG: |\bOops: |\[Hardware Error\]"
 )

@@ -490,6 +490,8 @@ def _collect_error_line(
             frames = [frame for row in above.split("\n") if (frame := parse_frame(row))]
             place = frames[-1][0] if frames else ""
             error = replace(error, place=place, own=parse_own_error(line))
+        elif kind is ErrorKind.LEVEL:
+            error = replace(error, own=parse_own_error(line))
         found[number] = error
     elif is_failed_attempt(line):
         state.waiting = max(

@@ -25,6 +25,7 @@ CAUSE = LogCause(
     ),
     weight=68,
     recorded=(
+        RecordedLog("unknown argument", "train.py: error: unrecognized arguments: --ranks=0"),
         RecordedLog(
             "an error ends the program, and a thread of Gloo's the process",
             (

@@ -30,6 +30,16 @@ CAUSE = LogCause(
             "ssh: connect to host", r"(?P<detail>connect to host \S{1,100} port \d{1,5}: .{1,40})"
         ),
         Pattern("Host key verification failed", r"(?P<detail>Host key verification failed)"),
+        Pattern(
+            "kex_exchange_identification", r"(?P<detail>kex_exchange_identification: [\w :]{5,60})"
+        ),
+        Pattern("no matching host key type", r"(?P<detail>no matching host key type found)"),
+        Pattern(
+            "Too many authentication failures", r"(?P<detail>Too many authentication failures)"
+        ),
+        Pattern(
+            "ssh exited with exit code 255", r"(?P<detail>\S{1,80}: ssh exited with exit code 255)"
+        ),
         Pattern("ermission denied", r"(?P<detail>Permission denied \((?:[a-z-]{1,30},?){1,6}\))"),
     ),
     yields=True,

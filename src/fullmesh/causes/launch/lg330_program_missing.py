@@ -1,7 +1,7 @@
 """A program is missing on a node
 
-A node could not start {detail}: the program is not installed there, not in the PATH of that
-account, or not in the image.
+A node could not start {detail}: it is not installed there, not in the PATH of that account, not in
+the image, or not executable.
 
 **Place:** the image or environment of that node
 
@@ -24,10 +24,38 @@ CAUSE = LogCause(
         'exec: "torchrun": executable file not found in $PATH',
     ),
     patterns=(
-        Pattern("execve(): ", r"execve\(\): (?P<detail>\S{1,120}): No such file or directory"),
+        Pattern(
+            "execve(): ",
+            r"execve\(\): (?P<detail>\S{1,120}): (?:No such file|Permission denied|Exec format)",
+        ),
         Pattern(
             "executable file not found in $PATH",
             r'exec: "(?P<detail>[^"]{1,120})": executable file not found',
+        ),
+        # crun
+        Pattern(
+            "executable file `",
+            r"executable file `(?P<detail>[^`']{1,120})[`'] not found in \$PATH",
+        ),
+        Pattern(
+            "can't open file",
+            r"python[\d.]{0,5}: can't open file '(?P<detail>[^']{1,200})': \[Errno",
+        ),
+        Pattern(
+            "find the specified executable file",
+            r"unable to find (?P<detail>the specified executable file)",
+        ),
+        Pattern(
+            ": No such file or directory",
+            r"(?:bash|sh|ksh|zsh): (?:line \d{1,6}: )?(?P<detail>(?:/[\w.+-]{1,80}){1,12}): No such file",
+        ),
+        Pattern("HYDU_create_process", r"execvp error on file (?P<detail>\S{1,120})"),
+        Pattern(
+            "as it could not access or execute an executable",
+            r"(?P<detail>the specified application)",
+        ),
+        Pattern(
+            ": No module named ", r"\bpython[\d.]{0,5}: (?P<detail>No module named [\w.]{1,80})"
         ),
         Pattern(
             ": command not found",

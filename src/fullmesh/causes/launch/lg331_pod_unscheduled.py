@@ -30,12 +30,18 @@ SHOWN = tuple(
             "has runAsNonRoot", r"(?P<detail>container has runAsNonRoot and image will run as root)"
         ),
         Pattern("MountVolume.SetUp failed", r"(?P<detail>MountVolume\.SetUp failed for volume)"),
+        Pattern("Allocate failed due to", r"(?P<detail>Allocate failed due to [\w ]{5,80})"),
         Pattern(
             "number of devices unavailable",
             (
                 r"(?P<detail>requested number of devices unavailable for [\w./-]{1,60}\. "
                 r"Requested: \d{1,4}, Available: \d{1,4})"
             ),
+        ),
+        Pattern("Multi-Attach error", r"(?P<detail>Multi-Attach error for volume)"),
+        Pattern(
+            '" not found',
+            r'Error: (?P<detail>(?:secret|configmap) "[\w.-]{1,80}" not found)',
         ),
         Pattern("FailedCreatePodSandBox", r"(?P<detail>Failed ?CreatePodSandBox)"),
     )

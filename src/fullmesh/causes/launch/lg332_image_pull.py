@@ -25,6 +25,16 @@ SHOWN = tuple(
         Pattern("ailed to pull image", r"(?P<detail>[Ff]ailed to pull image \S{1,120})"),
         Pattern("pull access denied for ", r"(?P<detail>pull access denied for \S{1,120}?),? "),
         Pattern("manifest for ", r"(?P<detail>manifest for \S{1,120} not found)"),
+        Pattern("no matching manifest for ", r"(?P<detail>no matching manifest for \S{1,60})"),
+        Pattern(
+            'response from daemon: Get "http',
+            r'response from daemon: Get "(?P<detail>https?://[\w.:-]{1,80})',
+        ),
+        Pattern("toomanyrequests", r"(?P<detail>toomanyrequests: [\w ]{5,80})"),
+        Pattern(
+            "returned error code: 40",
+            r"URL (?P<detail>https://\S{1,120} returned error code: 40[134])",
+        ),
         Pattern("ErrImagePull", r"(?P<detail>ErrImagePull)"),
         Pattern("ImagePullBackOff", r"(?P<detail>ImagePullBackOff)"),
     )
@@ -46,7 +56,7 @@ CAUSE = LogCause(
     __doc__,
     find=find_missing_image,
     facts=(*SHOWN, DONE),
-    explains=(Explains(("LG-201", "LG-302")),),
+    explains=(Explains(("LG-201", "LG-302", "LG-726")),),
     weight=86,
     recorded=(
         RecordedLog(

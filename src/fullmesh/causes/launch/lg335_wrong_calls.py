@@ -6,8 +6,8 @@ The program made a call that torch.distributed does not allow: {detail}.
 
 **Prove:** read the traceback above that line
 
-**Fix:** Correct the program: call init_process_group first on every rank, give NCCL tensors on the
-GPU, and use each parameter once in a backward pass (or DDP's static_graph).
+**Fix:** Correct the program: call init_process_group first on every rank, build the same model on all
+ranks, give NCCL tensors on the GPU, and use each parameter once in a backward pass (or DDP's static_graph).
 
 **Source:** read: torch/distributed and ProcessGroupNCCL.cpp
 """
@@ -34,6 +34,14 @@ CAUSE = LogCause(
         ),
         Pattern(
             "Tensors must be CUDA and dense", r"Error: (?P<detail>Tensors must be CUDA and dense)"
+        ),
+        Pattern("DDP expects same model", r"(?P<detail>DDP expects same model across all ranks)"),
+        Pattern(
+            "appears not to match",
+            r"(?P<detail>params\[\d{1,6}\] in this process with sizes .{1,80} appears not to match)",
+        ),
+        Pattern(
+            "No rendezvous handler for", r"rror: (?P<detail>No rendezvous handler for \S{1,80})"
         ),
         Pattern(
             "to mark a variable ready only once",

@@ -1,8 +1,8 @@
 """Open MPI: srun and this Open MPI share no PMI
 
 srun started the processes of an Open MPI that cannot get its ranks from this srun: srun --mpi names
-another kind of PMI than Open MPI was built for, or their versions of PMIx do not match. Each
-process then runs alone.
+another kind of PMI than Open MPI was built for, their versions of PMIx do not match, or Slurm has no
+plugin of this kind (or finds no libpmix for it). The processes run alone, or are not started.
 
 **Place:** the options of srun, and the Open MPI in the job's environment or container
 
@@ -32,6 +32,10 @@ CAUSE = LogCause(
         ),
         Pattern("PMI2_Init failed to int"),
         Pattern("pmix_psec_base_open failed"),
+        # Slurm was built without this plugin, or the plugin finds no libpmix
+        Pattern("cannot find mpi plugin for mpi/"),
+        Pattern("pmi/pmix: can not load PMIx library"),
+        Pattern("Invalid MPI type '"),
     ),
     weight=88,
     recorded=(

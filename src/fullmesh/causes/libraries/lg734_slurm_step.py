@@ -40,7 +40,7 @@ REFUSED = Fact(
     Pattern(
         "Unable to create step for job",
         r"Unable to create step for job \d{1,12}: (?P<reason>Requested node configuration is not available"
-        r"|More processors requested than permitted|Invalid generic resource[^\n]{0,40}"
+        r"|More processors requested than permitted"
         r"|Memory required by task is not available|Requested nodes are busy)",
     ),
 )

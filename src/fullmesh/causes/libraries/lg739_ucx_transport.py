@@ -15,6 +15,7 @@ on all nodes.
 
 from __future__ import annotations
 
+from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import LogCause, Pattern
 
 CAUSE = LogCause(
@@ -40,6 +41,7 @@ CAUSE = LogCause(
             r"UCX +ERROR .{0,120}(?P<detail>Destination is unreachable)",
         ),
     ),
+    explains=(Explains(("LG-738",)),),
     survivable=True,
     weight=76,
 )

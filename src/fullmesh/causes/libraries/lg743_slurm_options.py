@@ -20,6 +20,8 @@ from __future__ import annotations
 from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
+# what the controller says about the options, not about the way to it
+ANSWER = r"(?!Unable to contact|Socket timed out|Zero Bytes|Protocol auth)\w.{5,100}?(?: *$|\.)"
 SLURM = r"\b(?:srun|sbatch|salloc): (?:fatal|error): "
 CAUSE = LogCause(
     "LG-743",
@@ -51,12 +53,20 @@ CAUSE = LogCause(
         # what the controller answers to a job or allocation
         Pattern(
             "Batch job submission failed: ",
-            SLURM + r"Batch job submission failed: (?P<detail>\w.{5,100}?)(?: *$|\.)",
+            SLURM + rf"Batch job submission failed: (?P<detail>{ANSWER})",
         ),
         Pattern(
             "Unable to allocate resources: ",
-            SLURM
-            + r"Unable to allocate resources: (?P<detail>(?!Job/step already|Unable to contact)\w.{5,100}?)(?: *$|\.)",
+            SLURM + rf"Unable to allocate resources: (?P<detail>(?!Job/step already){ANSWER})",
+        ),
+        Pattern(
+            "Unable to create step for job",
+            SLURM + r"Unable to create step for job \d{1,12}: (?P<detail>Invalid generic resource)",
+        ),
+        # a site's own plugin of sbatch has other words
+        Pattern(
+            "sbatch: error: ",
+            rf"\bsbatch: error: (?!spank|Batch job|.{{0,60}}(?:DNS|fetch|resolve))(?P<detail>[*! ]{{0,8}}{ANSWER})",
         ),
         Pattern(
             "specification can not be satisfied",

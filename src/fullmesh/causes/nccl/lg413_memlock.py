@@ -29,7 +29,7 @@ CAUSE = LogCause(
     patterns=(
         Pattern(
             "ibv_",
-            r"ibv_(?:reg_mr|create_cq|create_qp|alloc_\w{1,8})\w*\W.{0,60}Cannot allocate memory",
+            r"ibv_(?:reg_mr|create_s?rq|create_cq|create_qp|alloc_\w{1,8})\w*\W.{0,60}Cannot allocate memory",
         ),
         # Mooncake
         Pattern(

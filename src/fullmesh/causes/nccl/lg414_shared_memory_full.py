@@ -1,6 +1,6 @@
 """The shared memory in /dev/shm is full or too small
 
-NCCL or vLLM could not create its shared memory in /dev/shm{detail}. Containers get 64 MB by
+NCCL, UCX, MPI or vLLM could not create its shared memory in /dev/shm{detail}. Containers get 64 MB by
 default.
 
 **Place:** the node of this log, inside the job's container
@@ -16,6 +16,7 @@ medium Memory at /dev/shm. Remove old nccl-* files.
 
 from __future__ import annotations
 
+from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
@@ -41,11 +42,24 @@ CAUSE = LogCause(
             r"posix_fallocate failed : No space left on device(?P<detail>)",
         ),
         Pattern(
+            "failed to allocate receive FIFO",
+            r"mm_iface.{0,40}failed to allocate receive FIFO(?P<detail>)",
+        ),
+        Pattern(
+            "shared memory backing file",
+            r"enough space for (?:the |a )?shared memory backing file(?P<detail>)",
+        ),
+        Pattern(
+            "Not enough memory to write",
+            r"Not enough memory to write total of \d{1,20} bytes(?P<detail>)",
+        ),
+        Pattern(
             "Insufficient space in /dev/shm",
             r"Insufficient space in /dev/shm for [\w -]{1,40}:"
             r"(?P<detail> [\d.]+ [KMG]iB required, [\d.]+ [KMG]iB free)",
         ),
     ),
+    explains=(Explains(("LG-307",)),),
     weight=92,
     recorded=(
         RecordedLog(

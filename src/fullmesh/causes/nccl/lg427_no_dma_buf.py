@@ -1,6 +1,6 @@
-"""NCCL: the RDMA driver cannot register GPU memory through DMA-BUF
+"""RDMA: the RDMA driver cannot register GPU memory through DMA-BUF
 
-NCCL asked the RDMA driver to register GPU memory as DMA-BUF, and the driver of this node does not
+NCCL or UCX asked the RDMA driver to register GPU memory as DMA-BUF, and the driver of this node does not
 support that.
 
 **Place:** the node of this log: its kernel, its OFED, or a container whose libibverbs is older than
@@ -30,7 +30,8 @@ CAUSE = LogCause(
     patterns=(
         Pattern(
             "ibv_reg_dmabuf_mr",
-            r"ibv_reg_dmabuf_mr failed with .{0,40}?Operation not supported",
+            r"ibv_reg_dmabuf_mr(?: failed with .{0,40}?Operation not supported"
+            r"|\([^)\n]{5,120}\) failed: (?:Operation not supported|Unknown error 524))",
         ),
     ),
     weight=88,

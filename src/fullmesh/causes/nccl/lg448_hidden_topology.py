@@ -1,7 +1,8 @@
 """NCCL: the PCI topology of the node is hidden or incomplete
 
 NCCL could not read where a device is connected ({detail}). A virtual machine or a container without
-/sys hides the PCI topology.
+/sys hides the PCI topology, or NCCL is older than the machine (2.15 is the first for Hopper GPUs,
+2.25 for Blackwell).
 
 **Place:** the container or virtual machine of this log
 
@@ -10,7 +11,7 @@ NCCL could not read where a device is connected ({detail}). A virtual machine or
 **Fix:** Mount /sys into the container. In a virtual machine, set NCCL_TOPO_FILE to the provider's
 file for this machine type, or use a newer NCCL.
 
-**Source:** NVIDIA/nccl#573, NVIDIA/nccl-tests#41
+**Source:** NVIDIA/nccl#573, NVIDIA/nccl-tests#41, mila-iqia/milabench#183
 """
 
 from __future__ import annotations

@@ -32,6 +32,11 @@ CAUSE = LogCause(
             "was not reachable via ssh",
             r"Using hostfile at \S{1,200} but host=(?P<host>\S{1,120}) was not reachable via ssh",
         ),
+        # what it ran, if the log ends before its own message
+        Pattern(
+            "'ssh -o PasswordAuthentication=no ",
+            r"'ssh -o PasswordAuthentication=no (?:-p \d{1,5} )?(?P<host>\S{1,120}) hostname' returned non-zero",
+        ),
     ),
     weight=94,
 )

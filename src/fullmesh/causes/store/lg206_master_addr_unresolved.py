@@ -83,6 +83,11 @@ CAUSE = LogCause(
             "gai error: -",
             r"(?<!retrieved \()gai error: (?P<reason>-\d+ - [^)]{1,80})(?P<host>)",
         ),
+        # from torch 2.4 on, after an IPv6 and an IPv4 lookup without an address
+        Pattern(
+            "(errno: 22 - Invalid argument)",
+            rf"failed to connect to {TARGET} (?P<reason>\(errno: 22 - Invalid argument\))",
+        ),
         # torch up to 1.x
         Pattern(
             "host not found: ",

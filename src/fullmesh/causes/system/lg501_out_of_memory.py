@@ -1,6 +1,6 @@
 """The kernel or the cgroup killed a process because memory ran out
 
-The out-of-memory killer ended a process ({detail}).
+The out-of-memory killer, or Ray's memory monitor, ended a process ({detail}).
 
 **Place:** the node of this log
 
@@ -9,7 +9,7 @@ UNIT -p MemoryMax`
 
 **Fix:** Give the unit, pod or job more memory, or use fewer DataLoader workers or smaller batches.
 
-**Source:** kernel mm/oom_kill.c, the messages of Slurm and Kubernetes
+**Source:** kernel mm/oom_kill.c, the messages of Slurm, Ray and Kubernetes
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ CAUSE = LogCause(
         Pattern(
             "srun: error: ",
             r"srun: error: (?P<detail>\S{1,80}: tasks? \S{1,40}: Out Of Memory)",
+        ),
+        Pattern(
+            "killed due to memory pressure",
+            r"(?P<detail>[1-9]\d{0,6} Workers \(tasks / actors\) killed due to memory pressure)",
         ),
         Pattern(
             "A process of this unit has been killed by the OOM killer",

@@ -44,6 +44,9 @@ CAUSE = LogCause(
             "low on resource: ephemeral-storage",
             r"(?P<detail>node was low on resource: ephemeral-storage)",
         ),
+        Pattern(
+            "local storage usage exceeds", r"(?P<detail>ephemeral local storage usage exceeds)"
+        ),
         Pattern("Disk quota exceeded", r"(?P<detail>Disk quota exceeded)"),
     ),
     weight=87,

@@ -30,6 +30,7 @@ CAUSE = LogCause(
             r"Error: CUDA out of memory\.?(?P<detail>(?: Tried to allocate [\d.]+ \w+)?)",
         ),
         Pattern("IP out of memory", r"Error: HIP out of memory(?P<detail>)"),
+        Pattern("XPU out of memory", r"Error: XPU out of memory(?P<detail>)"),
         Pattern("error: out of memory", r"Error: (?:CUDA|HIP) error: out of memory(?P<detail>)"),
         Pattern(
             "Triton Error [CUDA]: out of memory",

@@ -47,7 +47,7 @@ CAUSE = LogCause(
         ),
         Pattern(
             "compiled with an unsupported toolchain",
-            r"(?P<detail>the provided PTX was compiled with an unsupported toolchain)",
+            r"(?P<detail>PTX was compiled with an unsupported toolchain)",
         ),
         Pattern(
             "supported in the installed CUDA driver",

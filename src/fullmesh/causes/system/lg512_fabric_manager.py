@@ -1,7 +1,7 @@
 """The fabric manager does not run, so no GPU of the node works
 
 CUDA reports that the system is not ready (error 802). The GPUs are connected by NVSwitches, and
-NVIDIA's fabric manager does not run or has a different version than the driver.
+NVIDIA's fabric manager does not run, fails when it starts, or has another version than the driver.
 
 **Place:** the node of this log
 
@@ -32,6 +32,10 @@ CAUSE = LogCause(
         Pattern("system not yet initialized"),
         Pattern("CUDA_ERROR_SYSTEM_NOT_READY"),
         Pattern("cudaErrorSystemNotReady"),
+        Pattern(
+            "nvidia-fabricmanager",
+            r"nvidia-fabricmanager(?:\.service|\]).{0,160}?(?:timed out|Failed with result|Failed to start|FAILURE)",
+        ),
         Pattern(
             "match with driver version",
             r"fabric manager NVIDIA GPU driver interface version \S{1,40} (?:don't|doesn't) match with driver",

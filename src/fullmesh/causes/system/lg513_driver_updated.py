@@ -24,6 +24,7 @@ CAUSE = LogCause(
     examples=("Failed to initialize NVML: Driver/library version mismatch",),
     patterns=(
         Pattern("river/library version mismatch"),
+        Pattern("NVRM: API mismatch"),
         Pattern("RM has detected an NVML/RM version mismatch"),
     ),
     weight=93,

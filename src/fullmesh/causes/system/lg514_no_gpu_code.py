@@ -28,6 +28,7 @@ CAUSE = LogCause(
     patterns=(
         Pattern("no kernel image is available for execution"),
         Pattern("hipErrorNoBinaryForGpu"),
+        Pattern("TensileLibrary", r"rocBLAS error: Cannot read \S{1,200}TensileLibrary"),
         Pattern("invalid device function", r"(?:CUDA|HIP) error: invalid device function"),
     ),
     weight=92,

@@ -56,6 +56,7 @@ CAUSE = LogCause(
             r"(?:OS|BlockingIO)Error: (?P<detail>\[Errno 11\] Resource temporarily unavailable)",
         ),
         Pattern("ThreadPoolBuildError", r"(?P<detail>ThreadPoolBuildError)"),
+        Pattern("fork rejected by pids", r"(?P<detail>fork rejected by pids controller)"),
         Pattern("annot fork", r"(?P<detail>[Cc]annot fork)"),
     ),
     weight=90,

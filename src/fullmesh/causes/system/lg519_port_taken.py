@@ -41,6 +41,18 @@ TAKEN = tuple(
             "while attempting to bind on address",
             r"while attempting to bind on address(?P<detail> .{1,80}): (?:\[Errno 98\] )?address already",
         ),
+        # Rust, Go and Docker
+        Pattern(
+            "ddress already in use (os error", r"[Aa]ddress already in use \(os error(?P<detail>)"
+        ),
+        Pattern(
+            ": bind: address already in use",
+            r"listen \w{3,4} (?P<detail>\S{1,80}): bind: address already in use",
+        ),
+        Pattern(
+            "port is already allocated",
+            r"Bind for (?P<detail>\S{1,80}) failed: port is already allocated",
+        ),
         Pattern(
             "ZMQError: Address already in use",
             r"ZMQError: Address already in use(?P<detail>(?: \(addr=[^)]{1,80}\))?)",

@@ -37,7 +37,18 @@ CAUSE = LogCause(
         Pattern(
             "capable device is detected", r"(?P<detail>no (?:CUDA|ROCm)-capable device is detected)"
         ),
+        Pattern(
+            "/dev/kfd read-write", r"(?P<detail>Unable to open /dev/kfd read-write: [\w ]{5,40})"
+        ),
+        Pattern(
+            "supported devices found for platform CUDA",
+            r"(?P<detail>no supported devices found for platform CUDA)",
+        ),
         Pattern("Failed to infer device type", r"(?P<detail>Failed to infer device type)"),
+        Pattern(
+            "CUDA driver initialization failed", r"(?P<detail>CUDA driver initialization failed)"
+        ),
+        Pattern("Insufficient Permissions", r"(?P<detail>NVML: Insufficient Permissions)"),
         Pattern("compiled with CUDA enabled", r"(?P<detail>Torch not compiled with CUDA enabled)"),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),

@@ -36,6 +36,9 @@ CAUSE = LogCause(
             r"(?P<detail>couldn't communicate with the NVIDIA driver)",
         ),
         Pattern("Failed to open libnvidia-ml", r"(?P<detail>Failed to open libnvidia-ml\.so\.1)"),
+        Pattern(
+            "load library failed: lib", r"(?P<detail>load library failed: libnvidia-ml\.so\.1)"
+        ),
         Pattern("NVML Shared Library Not Found", r"(?P<detail>NVML Shared Library Not Found)"),
     ),
     explains=(Explains(("LG-521",)),),

@@ -1,7 +1,8 @@
 """The container runtime cannot pass GPUs
 
-The container runtime of this node does not know the NVIDIA runtime ({detail}). The NVIDIA Container
-Toolkit is missing or not configured.
+The container runtime of this node cannot pass the GPUs ({detail}). The NVIDIA Container Toolkit is
+missing, not configured or has no right to (rootless without no-cgroups), or a GPU that the container
+names is not there.
 
 **Place:** the node of this log
 
@@ -28,7 +29,17 @@ CAUSE = LogCause(
     ),
     patterns=(
         Pattern("could not select device driver", r"(?P<detail>could not select device driver)"),
+        Pattern(
+            "GPU vendor from CDI", r"(?P<detail>failed to discover GPU vendor from CDI[^\n]{0,80})"
+        ),
         Pattern("unresolvable CDI devices", r"(?P<detail>unresolvable CDI devices \S{1,80})"),
+        Pattern(
+            "nvidia-container-cli: ",
+            (
+                r"^(?!.{0,40}pyxis).{0,4000}nvidia-container-cli: (?P<detail>(?:device|mount|ldcache|container) error: "
+                r"[^\n]{5,120})"
+            ),
+        ),
         Pattern(
             "unknown or invalid runtime name: nvidia",
             r"(?P<detail>unknown or invalid runtime name: nvidia)",

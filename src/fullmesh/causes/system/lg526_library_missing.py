@@ -39,7 +39,8 @@ CAUSE = LogCause(
             ),
         ),
         Pattern(
-            "' not found (required by", r"(?P<detail>version `\w{1,12}_[\d.]{1,12}' not found)"
+            "' not found",
+            r"\.so[\w.]{0,12}: (?P<detail>version `\w{1,12}_[\d.]{1,12}' not found)",
         ),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),

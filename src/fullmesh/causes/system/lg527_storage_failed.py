@@ -34,6 +34,11 @@ CAUSE = LogCause(
                 (121, "Remote I/O error"),
             )
         ),
+        Pattern(
+            "not responding",
+            r"(?P<detail>nfs: server \S{1,80} not responding)",
+        ),
+        Pattern("LustreError", r"(?P<detail>LustreError: .{1,120} rc = -\d{1,4})"),
         Pattern("ead-only file system", r"(?:\[Errno 30\] |: )(?P<detail>Read-only file system)"),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),

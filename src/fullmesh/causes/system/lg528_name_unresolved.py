@@ -38,6 +38,7 @@ CAUSE = LogCause(
             "Could not resolve hostname",
             r"ssh: Could not resolve hostname(?P<detail> [\w.-]{1,120})",
         ),
+        Pattern("Unable to resolve ", r'rror: Unable to resolve(?P<detail> "[\w.-]{1,120}")'),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
     yields=True,

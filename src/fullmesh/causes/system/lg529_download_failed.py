@@ -29,6 +29,14 @@ CAUSE = LogCause(
         ),
         Pattern("LocalEntryNotFoundError", r"(?P<detail>LocalEntryNotFoundError): "),
         Pattern("GatedRepoError", r"(?P<detail>GatedRepoError): "),
+        Pattern("access a gated repo", r"(?P<detail>trying to access a gated repo)"),
+        Pattern(
+            "is not a valid model identifier listed",
+            r"OSError: (?P<detail>\S{1,120} is not a local folder)",
+        ),
+        Pattern("Unable to locate credentials", r"(?P<detail>Unable to locate credentials)"),
+        Pattern("Cannot access gated repo", r"(?P<detail>Cannot access gated repo)"),
+        Pattern("must have access to it", r"(?P<detail>Access to \w{5,7} \S{1,120} is restricted)"),
         Pattern("RepositoryNotFoundError", r"(?P<detail>RepositoryNotFoundError): "),
         Pattern(
             "CERTIFICATE_VERIFY_FAILED",
@@ -53,6 +61,15 @@ CAUSE = LogCause(
                 r"(?:requests|urllib3|httpx)[\w.]{1,60}(?:Error|Timeout): "
                 r"\w{1,40}\(host='(?P<detail>[\w.-]{1,80})'"
             ),
+        ),
+        Pattern("connect to the Hub", r"(?P<detail>Couldn't connect to the Hub)"),
+        Pattern(
+            "Read timed out",
+            r"Timeout: HTTPSConnectionPool\(host='(?P<detail>[\w.-]{1,80})'",
+        ),
+        Pattern(
+            " Client Error: ",
+            r"HTTPError: (?P<detail>40[13] Client Error: \w{1,20}(?: for url: https?://[\w.-]{1,80})?)",
         ),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),

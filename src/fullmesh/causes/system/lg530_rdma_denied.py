@@ -38,6 +38,10 @@ CAUSE = LogCause(
             ),
         ),
         Pattern("ibv_", r"Call to (?P<detail>ibv_open_device) failed"),
+        Pattern(
+            "mlx5dv_devx_obj_create",
+            r"(?P<detail>mlx5dv_devx_obj_create\(\w{1,12}\)) failed, [^\n]{1,60}: Operation not permitted",
+        ),
     ),
     weight=86,
 )

@@ -39,6 +39,10 @@ CAUSE = LogCause(
         ),
         Pattern("HSA_STATUS_ERROR_", r"(?P<detail>HSA_STATUS_ERROR_(?!OUT_OF)[A-Z_]{1,60})"),
         Pattern("misaligned address", r"CUDA error: (?P<detail>misaligned address)"),
+        Pattern(
+            "illegal instruction was encountered",
+            r"(?P<detail>an illegal instruction was encountered)",
+        ),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
     weight=78,

@@ -48,6 +48,10 @@ CAUSE = LogCause(
             r"(?P<detail>unable to mmap \d{1,20} bytes from file .{1,120}: Cannot allocate memory)",
         ),
         Pattern("low on resource: memory", r"(?P<detail>node was low on resource: memory)"),
+        Pattern(
+            "fatal error: Killed signal terminated",
+            r"fatal error: (?P<detail>Killed signal) terminated program",
+        ),
         Pattern("std::bad_alloc", r"(?P<detail>std::bad_alloc)"),
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),

@@ -40,16 +40,28 @@ CAUSE = LogCause(
     patterns=(
         # the exceptions of two processes may share a line, and this may begin the next one
         Pattern(
-            "undefined symbol: _Z",
-            r"(?:rror: .{0,400}|\A\S{1,300}\.so[\w.]{0,20}: )(?P<detail>undefined symbol: _Z\w{1,120})",
+            "undefined symbol: ",
+            r"(?:rror: .{0,400}|\A\S{1,300}\.so[\w.]{0,20}: )(?P<detail>undefined symbol: (?!nccl)\w{1,120})",
         ),
         Pattern(
             "compiled with different CUDA major versions",
             r"(?P<detail>PyTorch and \w{1,40} were compiled with different CUDA major versions)",
         ),
         Pattern(
-            "mismatches the version that was used to compile PyTorch",
-            r"(?P<detail>detected CUDA version \([\d.]{1,8}\) mismatches the version .{1,60}PyTorch \([\d.]{1,8}\))",
+            "mismatches the version that was used to compile",
+            r"(?P<detail>detected CUDA version \([\d.]{1,8}\) mismatches the version that was used to compile)",
+        ),
+        # DeepSpeed also prints it when it accepts the difference
+        Pattern(
+            "does not match the version torch was compiled with",
+            (
+                r"(?P<detail>Installed CUDA version [\d.]{1,8} does not match the version torch was compiled with"
+                r" [\d.]{1,8}), unable"
+            ),
+        ),
+        Pattern(
+            "cuDNN version incompatibility",
+            r"(?P<detail>cuDNN version incompatibility)",
         ),
         Pattern(
             "may indicate binary incompatibility",

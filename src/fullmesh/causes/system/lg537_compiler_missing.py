@@ -40,11 +40,19 @@ CAUSE = LogCause(
             "CUDA_HOME ",
             r"(?:rror|xception): (?P<detail>CUDA_HOME (?:environment variable is not set|does not exist))",
         ),
+        Pattern(
+            "'which', '", r"Command '\['which', '(?P<detail>[\w+.-]{1,40})'\]' returned non-zero"
+        ),
         Pattern("cannot find -l", r"\bld: (?P<detail>cannot find -l\w{1,40})"),
-        Pattern("Python.h: No such", r"error: (?P<detail>Python\.h: No such file or directory)"),
+        Pattern(
+            "No such file or directory",
+            r"fatal error: (?P<detail>[\w/.-]{1,80}\.(?:h|hpp|cuh): No such file or directory)",
+        ),
         Pattern("bin/nvcc", r"No such file or directory: '(?P<detail>[^']{1,120}bin/nvcc)'"),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(
+        Explains(("LG-541", "LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),
+    ),
     survivable=True,
     weight=88,
 )

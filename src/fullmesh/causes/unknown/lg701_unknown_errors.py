@@ -29,9 +29,6 @@ CAUSE = LogCause(
     severity=Severity.UNKNOWN,
     describe=describe_errors,
     recorded=(
-        RecordedLog(
-            "another unknown argument",
-            "train.py: error: unrecognized arguments: --ranks=0",
-        ),
+        RecordedLog("an error of another library", "2026-01-01 10:00:01 ERROR the pipe is stuck"),
     ),
 )
