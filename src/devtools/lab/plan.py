@@ -62,8 +62,12 @@ REAL_DEFAULTS: dict[str, Any] = {
 WITHOUT_NCCL = {"nccl_manage": False}
 REAL = {
     "stream9": RealImage("el", "CentOS Stream 9", "quay.io/centos/centos:stream9"),
+    # The tag stream10 was published without a root file system on 2026-09-02, and this one was intact.
     "stream10": RealImage(
-        "el", "CentOS Stream 10", "quay.io/centos/centos:stream10", variables=WITHOUT_NCCL
+        "el",
+        "CentOS Stream 10",
+        "quay.io/centos/centos:stream10-development",
+        variables=WITHOUT_NCCL,
     ),
     "rocky9": RealImage("el", "Rocky Linux 9", "quay.io/rockylinux/rockylinux:9"),
     "rocky10": RealImage(

@@ -110,7 +110,7 @@ def test_a_containerfile_builds_the_image(
     assert f"BASE={image.reference}" in argv
     assert f"PACKAGES={' '.join(image.packages)}" in argv
     assert builder.image(name) in argv
-    assert re.fullmatch(r"[a-z.]+\.io/[a-z]+/[a-z]+:[a-z0-9.]+", image.reference)
+    assert re.fullmatch(r"[a-z.]+\.io/[a-z]+/[a-z]+:[a-z0-9.-]+", image.reference)
     text = (ROOT / "lab" / Path(file).relative_to(context)).read_text()
     assert ("ARG BASE\nFROM $BASE\nARG PACKAGES\n" in text, " $PACKAGES " in text) == (True, True)
     for line in re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE):
