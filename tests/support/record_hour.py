@@ -120,7 +120,7 @@ def record_page(text: str, env: Mapping[str, str]) -> str:
         return f"```console\n$ {step['typed']}\n{shown}```\n\n*{seconds:.0f} s, exit code {code}.*"
 
     text = STEP.sub(renew, text)
-    rows.append(f"| together | {total:.0f} |\n")
+    rows.append(f"| total | {total:.0f} |\n")
     return TABLE.sub(lambda _: "".join(rows), text)
 
 
