@@ -68,7 +68,7 @@ def test_the_page_fits_runs_no_script_and_loads_nothing(
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_the_rank_that_has_not_come_is_seen(
+def test_a_missing_rank_has_a_visible_mark(
     browser: Browser, pages: dict[int, Path], world: int
 ) -> None:
     """Its mark is as wide as a pixel at least, has the colour of its word, and says which rank it is."""
@@ -82,7 +82,7 @@ def test_the_rank_that_has_not_come_is_seen(
     )
     shown = browser.run("document.querySelector('main').innerText")
     assert f"rank {world * 5 // 8}: not entered" in shown
-    assert browser.run("document.title").startswith("stands")
+    assert browser.run("document.title").startswith("hung")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
