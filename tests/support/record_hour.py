@@ -81,6 +81,8 @@ def prepare_nodes(folder: Path) -> dict[str, str]:
     return {
         **{key: value for key, value in os.environ.items() if key not in ("CI", "PYTHONPATH")},
         "ANSIBLE_SSH_COMMON_ARGS": f"-F {config}",
+        # ssh reuses a connection to the same name, which can be a node of another lab
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"),
         "TERM": "xterm-256color",
     }
 
