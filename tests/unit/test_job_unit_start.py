@@ -138,8 +138,9 @@ def test_the_first_steps_in_the_unit_are_quiet_on_a_healthy_node(node: Path) -> 
     assert "reset-failed" not in (node / "calls").read_text()
 
 
-def test_a_step_that_the_unit_forbids_is_named(node: Path) -> None:
-    write_systemctl(node, f"ulimit -f 0; {PYTHON_C}")
+@pytest.mark.parametrize("before", ["ulimit -f 0", "PATH=/nosuch"])
+def test_a_step_that_the_unit_forbids_is_named(node: Path, before: str) -> None:
+    write_systemctl(node, f"{before}; {PYTHON_C}")
     said: Any = job_unit_start.survey_job_unit_start()
     assert said["error"] == "the job ended with status 3: fullmesh: a job cannot fly"
     assert list_left(node) == []

@@ -71,13 +71,18 @@ FINAL = re.compile(
 
 # The steps that differ between the unit and a login: they take about 20 ms. It ends itself if it hangs.
 PROGRAM = r"""
-import mmap, os, resource, select, signal, socket, sys, tempfile, threading
+import mmap, os, resource, select, shutil, signal, socket, sys, tempfile, threading
 signal.alarm(2)
 def try_step(what, step):
     try:
         step()
     except Exception as exc:
         sys.exit("fullmesh: a job cannot %s: %s" % (what, exc))
+def find_programs():
+    # of the launcher
+    for name in ("id", "find", "mkdir", "mktemp"):
+        if shutil.which(name) is None:
+            raise OSError("%s is not in PATH=%s" % (name, os.environ.get("PATH", "")))
 def write_file(folder):
     with tempfile.TemporaryFile(dir=folder) as stream:
         stream.write(bytes(4096))
@@ -111,6 +116,7 @@ def map_code():
 def write_proof():
     with open(os.environ["FULLMESH_PROOF"], "w") as stream:
         stream.write("done")
+try_step("start programs", find_programs)
 try_step("write a temporary file", lambda: write_file(None))
 try_step("write to /dev/shm", lambda: write_file("/dev/shm"))
 try_step("listen and connect", connect_to_self)

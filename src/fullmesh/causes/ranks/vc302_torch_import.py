@@ -1,6 +1,8 @@
 """torch cannot be imported
 
-The Python interpreter that jobs use cannot import torch, so no rank can start.
+The Python interpreter that jobs use cannot import torch, so no rank can start. A file of torch or of a package that it
+imports is missing, empty, cut or damaged, or `pyvenv.cfg` is missing, without which Python does not find torch. Damaged
+packages that torch runs without give a warning.
 
 **Prove:** VENV/bin/python -c 'import torch'
 

@@ -2,7 +2,8 @@
 
 A file with Windows line endings sets values that end with a carriage return. Blanks and quotes that a
 reader keeps are part of the value, too. Programs reject such a number, or look for an interface of
-that name. If a shell cannot read `/etc/fullmesh/env` at all, the launcher ends.
+that name. torch ends with a name in `TORCH_LOGS` that it does not know. If a shell cannot read `/etc/fullmesh/env` at
+all, the launcher ends.
 
 **Prove:** cat -A /etc/fullmesh/env /etc/environment
 

@@ -1,8 +1,8 @@
 """The launcher does not start a job with the environment of a login
 
-`fullmesh-torchrun` ends before it starts torchrun: one of its files is missing, a variable of the plan is missing in
-`/etc/fullmesh/env`, or the login sets a variable that it refuses (`FULLMESH_WATCH`, `FULLMESH_ENV`, `PATH` …). Fullmesh
-starts it as the account of jobs with `--dry-run`, which starts nothing.
+`fullmesh-torchrun` ends before it starts torchrun: one of its files is missing or damaged, a variable of the plan is
+missing in `/etc/fullmesh/env`, or the login sets a variable that it refuses (`FULLMESH_WATCH`, `FULLMESH_ENV`, `PATH`
+…). Fullmesh starts it as the account of jobs with `--dry-run`, which starts nothing.
 
 **Prove:** su -l ACCOUNT -c '/opt/fullmesh/bin/fullmesh-torchrun --dry-run job.py'
 
