@@ -145,7 +145,6 @@ def fill_in_words(command: str) -> str:
 
 
 TESTS = "the tests themselves, of which this is one"
-REGISTRY = "pulls images from a registry, which is not everywhere in reach"
 EC2 = "asks AWS; tests/ec2 runs it against a mock"
 COLLECTION = "wants the installed collection; tests/e2e/test_collection.py runs it on nodes"
 REGISTRY = "needs images of a registry; the job image of the workflow test runs lab up with each"
@@ -170,10 +169,6 @@ NOT_RUN = {
     "./fullmesh lab up --name two": REGISTRY,
     "./fullmesh demo --nodes 8": "8 nodes would stay in the lab and slow down every later command",
     "./fullmesh lab down --all --purge": "would take away the labs of other tests",
-    "./fullmesh lab up --name rocky": REGISTRY,
-    "./fullmesh lab up --name two": REGISTRY,
-    "./fullmesh init --hosts-file hostfile -K": "asks at a keyboard for sudo's password",
-    "./fullmesh watch -- torchrun --nnodes=2  train.py": "a job where torch is; the controller has none",
     "./fullmesh torch-lock --torch 2.13.0+rocm6.4 --accelerator rocm6.4"
     " --index https://download.pytorch.org/whl/rocm6.4 -o torch-rocm.txt": (
         "asks an index that is not everywhere in reach"
