@@ -37,12 +37,12 @@ from fullmesh.watch import remote as watch_remote
 RECORDS = ROOT / "tests/unit/recorded/watch"
 
 
-def picture(name: str) -> JobSnapshot:
+def load_snapshot(name: str) -> JobSnapshot:
     """Load a recorded state, and check it against its type."""
     return convert_value(JobSnapshot, load_record(RECORDS / f"{name}.json"))
 
 
-def plan() -> PartialParticipants:
+def load_recorded_plan() -> PartialParticipants:
     """Return the plan as a node reads it."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("nodes.json", "services.json"):
@@ -50,27 +50,27 @@ def plan() -> PartialParticipants:
         return watch.load_plan(f"{folder}/nodes.json")
 
 
-class Watched(watch_job.Watched):
+class ServiceWatch(watch_job.SimulatedWatch):
     """A watch of these nodes."""
 
-    def __init__(self, me: str, verdict: str = "dropped", *words: str) -> None:
-        super().__init__(me, plan(), *words)
+    def __init__(self, me: str, verdict: str = "dropped", *arguments: str) -> None:
+        super().__init__(me, load_recorded_plan(), *arguments)
         self.to_unreached = self.to_missing = verdict
 
-    def explain(self, problem: JobProblem) -> None:
-        super().explain(problem)
-        if problem["code"] == watch_judge.TAKEN:
-            watch_services.explain_taken_port(problem, "process 1742 (python3 old.py)")
+    def explain(self, make_problem: JobProblem) -> None:
+        super().explain(make_problem)
+        if make_problem["code"] == watch_judge.TAKEN:
+            watch_services.explain_taken_port(make_problem, "process 1742 (python3 old.py)")
 
-    def at(self, clock: float, picture: JobSnapshot) -> list[str]:
+    def judge_at(self, clock: float, load_snapshot: JobSnapshot) -> list[str]:
         """Return the explanation of a state, after a check that it has no control character."""
-        said = super().at(clock, picture)
-        assert not any(CONTROL.search(one) for one in said)
-        return said
+        expected = super().judge_at(clock, load_snapshot)
+        assert not any(CONTROL.search(one) for one in expected)
+        return expected
 
 
 @pytest.mark.parametrize(
-    ("me", "name", "verdict", "said"),
+    ("me", "name", "verdict", "expected"),
     [
         (
             "el1",
@@ -109,20 +109,20 @@ class Watched(watch_job.Watched):
         ),
     ],
 )
-def test_a_service_that_cannot_be_reached_is_named_once(
-    me: str, name: str, verdict: str, said: str
+def test_unreachable_service_is_reported_once(
+    me: str, name: str, verdict: str, expected: str
 ) -> None:
-    job, seen = Watched(me, verdict), picture(name)
-    assert [job.at(clock, seen) for clock in (0, 30, 59)] == [[], [], []]
-    [sentence] = job.at(60, seen)
-    assert sentence.startswith(said)
-    assert job.at(600, seen) == []
+    job, seen = ServiceWatch(me, verdict), load_snapshot(name)
+    assert [job.judge_at(clock, seen) for clock in (0, 30, 59)] == [[], [], []]
+    [sentence] = job.judge_at(60, seen)
+    assert sentence.startswith(expected)
+    assert job.judge_at(600, seen) == []
 
 
-def test_the_owner_of_the_coordinators_port_is_named() -> None:
-    job, seen = Watched("el1"), picture("jax-taken-host")
-    job.at(0, seen)
-    taken, missing = job.at(60, seen) if job.at(59, seen) == [] else ["", ""]
+def test_owner_of_the_coordinators_port_is_reported() -> None:
+    job, seen = ServiceWatch("el1"), load_snapshot("jax-taken-host")
+    job.judge_at(0, seen)
+    taken, missing = job.judge_at(60, seen) if job.judge_at(59, seen) == [] else ["", ""]
     assert {taken[:8], missing[:8]} == {"[WA-181]", "[WA-101]"}
     [sentence] = [one for one in (taken, missing) if "WA-181" in one]
     assert sentence.startswith(
@@ -130,44 +130,46 @@ def test_the_owner_of_the_coordinators_port_is_named() -> None:
         " to this job,"
     )
     # on the other node the same address belongs to another program
-    other = Watched("ubuntu1")
-    other.at(0, seen)
-    assert not any("WA-181" in one for one in other.at(60, seen))
+    other = ServiceWatch("ubuntu1")
+    other.judge_at(0, seen)
+    assert not any("WA-181" in one for one in other.judge_at(60, seen))
 
 
-def test_a_client_between_two_attempts_still_has_no_answer() -> None:
-    job, tries = Watched("ubuntu1"), picture("ray-shut")
+def test_client_between_attempts_is_unanswered() -> None:
+    job, tries = ServiceWatch("ubuntu1"), load_snapshot("ray-shut")
     pauses: JobSnapshot = {**tries, "sockets": []}
-    looks = [(clock, tries if clock % 4 < 3 else pauses) for clock in range(60)]
-    assert [said for clock, seen in looks for said in job.at(clock, seen)] == []
-    [sentence] = job.at(60, tries)
+    snapshots = [(clock, tries if clock % 4 < 3 else pauses) for clock in range(60)]
+    assert [expected for clock, seen in snapshots for expected in job.judge_at(clock, seen)] == []
+    [sentence] = job.judge_at(60, tries)
     assert sentence.startswith("[WA-180]")
-    assert job.at(65, pauses) == []
+    assert job.judge_at(65, pauses) == []
     # then it connects, or has given up
-    through = [{**row, "state": 1} for row in tries["sockets"]]
-    assert job.at(66, {**tries, "sockets": through}) == ["together"]
+    connected = [{**row, "state": 1} for row in tries["sockets"]]
+    assert job.judge_at(66, {**tries, "sockets": connected}) == ["together"]
 
 
-def test_a_client_that_gave_up_is_forgotten() -> None:
-    job, tries = Watched("ubuntu1"), picture("ray-shut")
-    job.at(0, tries)
+def test_client_that_gave_up_is_not_reported() -> None:
+    job, tries = ServiceWatch("ubuntu1"), load_snapshot("ray-shut")
+    job.judge_at(0, tries)
     gone: JobSnapshot = {**tries, "sockets": []}
-    assert [job.at(clock, gone) for clock in (20, 40, 80, 600)] == [[], [], [], []]
+    assert [job.judge_at(clock, gone) for clock in (20, 40, 80, 600)] == [[], [], [], []]
 
 
 def test_a_connected_job_gives_no_message() -> None:
-    host, client = picture("jax-shut-host"), picture("jax-shut")
+    host, client = load_snapshot("jax-shut-host"), load_snapshot("jax-shut")
     [mine] = [row for row in client["sockets"] if row["peer_port"] == 8482]
     [listens] = [row for row in host["sockets"] if row["port"] == 8482 and row["state"] == 10]
-    came = {**listens, "state": 1, "peer": "10.78.2.12", "peer_port": mine["port"]}
+    from_client = {**listens, "state": 1, "peer": "10.78.2.12", "peer_port": mine["port"]}
     own = {**listens, "state": 1, "address": "10.78.2.11", "port": 50000}
     here = {**own, "peer": "10.78.2.11", "peer_port": 8482}
     for me, seen in (
-        ("el1", {**host, "sockets": [listens, came, here]}),
+        ("el1", {**host, "sockets": [listens, from_client, here]}),
         ("ubuntu1", {**client, "sockets": [{**mine, "state": 1}]}),
     ):
-        job = Watched(me)
-        assert [job.at(clock, convert_value(JobSnapshot, seen)) for clock in (0, 60, 600)] == [
+        job = ServiceWatch(me)
+        assert [
+            job.judge_at(clock, convert_value(JobSnapshot, seen)) for clock in (0, 60, 600)
+        ] == [
             [],
             [],
             [],
@@ -175,53 +177,57 @@ def test_a_connected_job_gives_no_message() -> None:
 
 
 def test_loopback_is_reported_without_ending_the_job() -> None:
-    job, seen = Watched("el1", "", "--kill-after", "10"), picture("api-loopback")
-    job.at(0, seen)
-    assert job.at(60, seen)
-    job.at(600, seen)
+    job, seen = ServiceWatch("el1", "", "--kill-after", "10"), load_snapshot("api-loopback")
+    job.judge_at(0, seen)
+    assert job.judge_at(60, seen)
+    job.judge_at(600, seen)
     assert not job.overdue()
-    other, shut = Watched("ubuntu1", "", "--kill-after", "10"), picture("ray-shut")
-    other.at(0, shut)
-    other.at(60, shut)
-    other.at(70, shut)
+    other, blocked = ServiceWatch("ubuntu1", "", "--kill-after", "10"), load_snapshot("ray-shut")
+    other.judge_at(0, blocked)
+    other.judge_at(60, blocked)
+    other.judge_at(70, blocked)
     assert other.overdue()
 
 
 def test_a_port_with_another_address_is_not_local_only() -> None:
-    seen = picture("api-loopback")
+    seen = load_snapshot("api-loopback")
     [row] = [one for one in seen["sockets"] if one["port"] == 8000]
     wide = {**row, "address": "10.78.2.11"}
     assert (
-        watch_services.find_loopback_listeners(plan(), {**seen, "sockets": [row, wide]}, "el1")
+        watch_services.find_loopback_listeners(
+            load_recorded_plan(), {**seen, "sockets": [row, wide]}, "el1"
+        )
         == {}
     )
     assert (
-        watch_services.find_loopback_listeners(plan(), seen, "ubuntu1") == {}
+        watch_services.find_loopback_listeners(load_recorded_plan(), seen, "ubuntu1") == {}
     )  # the service runs on el1
 
 
-def test_services_are_read_with_the_plan_and_are_optional(tmp_path: Path) -> None:
-    assert watch_judge.find_service_at(plan(), "el1", 10500) == "ray workers"
-    assert watch_judge.find_service_at(plan(), "ubuntu1", 6379) == ""
-    assert watch_judge.find_service_at(plan(), "el1", 9005) == ""  # udp has no connection to watch
+def test_services_of_the_plan_are_optional(tmp_path: Path) -> None:
+    assert watch_judge.find_service_at(load_recorded_plan(), "el1", 10500) == "ray workers"
+    assert watch_judge.find_service_at(load_recorded_plan(), "ubuntu1", 6379) == ""
+    assert (
+        watch_judge.find_service_at(load_recorded_plan(), "el1", 9005) == ""
+    )  # udp has no connection to watch
     (tmp_path / "nodes.json").write_text(read_record(RECORDS / "nodes.json"))
-    alone = watch.load_plan(str(tmp_path / "nodes.json"))
-    assert "services" not in alone
-    assert watch_judge.find_service_at(alone, "el1", 6379) == ""
+    without_services = watch.load_plan(str(tmp_path / "nodes.json"))
+    assert "services" not in without_services
+    assert watch_judge.find_service_at(without_services, "el1", 6379) == ""
 
 
-def test_the_controller_passes_on_the_services_of_its_plan() -> None:
+def test_controller_passes_on_the_plans_services() -> None:
     hosts: dict[str, dict[str, Any]] = {
         name: {"fullmesh_address": f"10.78.2.{at}/24", "fullmesh_services": ["jax"]}
         for at, name in ((11, "el1"), (12, "ubuntu1"))
     }
     text = watch_remote.build_watch_script(derive_plan(hosts), "el1", "", [], ["job"])
-    words = shlex.split(text)
-    handed = json.loads(words[words.index("--plan") + 1])
-    assert watch_judge.find_service_at(handed, "el1", 8482) == "jax coordinator"
+    arguments = shlex.split(text)
+    given_plan = json.loads(arguments[arguments.index("--plan") + 1])
+    assert watch_judge.find_service_at(given_plan, "el1", 8482) == "jax coordinator"
 
 
-def test_a_node_knows_itself_without_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_finds_its_name_without_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FULLMESH_ADDRESS", raising=False)
     here: Any = {
         "nodes": [{"name": "far", "address": "192.0.2.1"}, {"name": "near", "address": "127.0.0.9"}]
@@ -231,7 +237,7 @@ def test_a_node_knows_itself_without_the_environment(monkeypatch: pytest.MonkeyP
     assert watch.find_own_name(here, "given") == "given"
 
 
-def test_the_owner_of_a_real_socket_is_named() -> None:
+def test_owner_of_a_real_socket_is_found() -> None:
     code = (
         "import socket, time\ns = socket.create_server(('127.0.0.1', 0))\n"
         "print(s.getsockname()[1], flush=True)\ntime.sleep(60)"

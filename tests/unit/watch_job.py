@@ -1,4 +1,4 @@
-"""What the tests of watch share: a job's processes and sockets, and a watch around a command."""
+"""Shared by the tests of watch: a job's processes and sockets, and a watch of a command."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ PLAN: Participants = {
 }
 
 
-def process(pid: int, **more: Any) -> WatchedProcess:
-    """A process of a job that was told nothing, but for *more*; checked, so that no test makes one that cannot be."""
-    plain = {"rank": None, "world": 0, "groups": 0, "nnodes": 0, "master": "", "port": 0}
-    told = {"agent": None, "coordinator": None, "static": False, "command": "", "told": {}}
-    return convert_value(WatchedProcess, {"pid": pid, **plain, **told, **more})
+def make_process(pid: int, **more: Any) -> WatchedProcess:
+    """Make a checked process of a job, without any settings except *more*."""
+    defaults = {"rank": None, "world": 0, "groups": 0, "nnodes": 0, "master": "", "port": 0}
+    settings = {"agent": None, "coordinator": None, "static": False, "command": "", "told": {}}
+    return convert_value(WatchedProcess, {"pid": pid, **defaults, **settings, **more})
 
 
 JOB = """
@@ -71,13 +71,13 @@ print("rank", os.environ["RANK"], "done", flush=True)
 """
 
 
-def env(**more: str) -> dict[str, str]:
-    keep = {
+def build_environment(**more: str) -> dict[str, str]:
+    kept = {
         k: v
         for k, v in os.environ.items()
         if not k.startswith(("MASTER", "RANK", "FULLMESH", "WORLD"))
     }
-    return keep | more
+    return kept | more
 
 
 def free_port() -> int:
@@ -85,22 +85,22 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def problem(code: str, at: str, **more: Any) -> JobProblem:
-    made = watch_judge.build_problem(code, "10.78.0.11", 29500, "store", at)
-    words = {"who": "rank 1 (ub1)", "node": "ub1", "sentence": "as it is"}
-    return convert_value(JobProblem, {**made, **words, **more})
+def make_problem(code: str, at: str, **more: Any) -> JobProblem:
+    problem_base = watch_judge.build_problem(code, "10.78.0.11", 29500, "store", at)
+    options = {"who": "rank 1 (ub1)", "node": "ub1", "sentence": "as it is"}
+    return convert_value(JobProblem, {**problem_base, **options, **more})
 
 
-class Watched(fullmesh_watch.JobWatch):
-    """A watch whose clock and probes are the test's."""
+class SimulatedWatch(fullmesh_watch.JobWatch):
+    """A watch with a simulated clock and simulated probes."""
 
     to_unreached, to_missing = "dropped", "refused"
 
     def __init__(
-        self, me: str = "el1", plan: PartialParticipants | None = None, *words: str
+        self, me: str = "el1", plan: PartialParticipants | None = None, *options: str
     ) -> None:
         args = fullmesh_watch.parse_arguments(
-            ["--name", me, "--within", "60", "--json", *words, "--", "job"]
+            ["--name", me, "--within", "60", "--json", *options, "--", "job"]
         )
         super().__init__(args, PLAN if plan is None else plan)
         self.clock = 0.0
@@ -112,17 +112,17 @@ class Watched(fullmesh_watch.JobWatch):
     def event(self, kind: EventKind, more: WatchEventFields | None = None) -> None:
         self.events.append((kind, more or {}))
 
-    def report(self, problem: JobProblem) -> None:
-        self.tell(problem)
+    def report(self, make_problem: JobProblem) -> None:
+        self.tell(make_problem)
 
-    def explain(self, problem: JobProblem) -> None:
-        if problem["code"] == watch_judge.UNREACHED:
-            watch_judge.explain_unreached(problem, self.plan, self.to_unreached, own=False)
-        elif problem["code"] == watch_judge.MISSING:
-            watch_judge.explain_missing(problem, self.to_missing, "public", self.me)
+    def explain(self, make_problem: JobProblem) -> None:
+        if make_problem["code"] == watch_judge.UNREACHED:
+            watch_judge.explain_unreached(make_problem, self.plan, self.to_unreached, own=False)
+        elif make_problem["code"] == watch_judge.MISSING:
+            watch_judge.explain_missing(make_problem, self.to_missing, "public", self.me)
 
-    def at(self, clock: float, picture: JobSnapshot) -> list[str]:
-        """Look at a picture at some time; what is said then."""
+    def judge_at(self, clock: float, picture: JobSnapshot) -> list[str]:
+        """Judge a snapshot at a time, and return the reported lines."""
         self.clock, self.events = clock, []
         self.judge_now(picture)
         return [more["problem"]["sentence"] if more else kind for kind, more in self.events]

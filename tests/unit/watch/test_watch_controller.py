@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watch_job import JOB, free_port, problem
+from watch_job import JOB, free_port, make_problem
 
 from fullmesh import cli, ssh
 from fullmesh.printed import CONTROL
@@ -25,7 +25,7 @@ from fullmesh.watch import remote as watch_remote
 
 @pytest.fixture
 def inventory(tmp_path: Path) -> Path:
-    """Two nodes that are this machine."""
+    """Write an inventory of two nodes that are both this machine."""
     path = tmp_path / "hosts.yml"
     nodes = {
         name: {
@@ -39,7 +39,7 @@ def inventory(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_job_on_all_nodes(inventory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_job_runs_on_all_nodes(inventory: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = cli.main(
         [
             "watch",
@@ -84,40 +84,45 @@ def test_a_missing_rank_is_reported_once_from_both_ends(
     assert started
 
 
-def test_both_ends_in_one_sentence() -> None:
-    missing = problem(
+def test_problems_of_both_ends_are_merged() -> None:
+    missing = make_problem(
         "WA-101", "el1", zone="public", why="zone public on el1 does not open 29500/tcp"
     )
-    unreached = problem("WA-102", "ub1", why="dropped: no answer at all")
-    both = [missing, unreached]
-    assert watch_remote.merge_problems(both, both, {}) == [
+    unreached = make_problem("WA-102", "ub1", why="dropped: no answer at all")
+    problems = [missing, unreached]
+    assert watch_remote.merge_problems(problems, problems, {}) == [
         "[WA-101] rank 1 (ub1) has not reached 10.78.0.11:29500 (el1): dropped: no answer at all; zone public on el1"
         " does not open 29500/tcp."
     ]
-    elsewhere = problem("WA-102", "ub1", why="nobody answers", host="10.78.0.99")
+    elsewhere = make_problem("WA-102", "ub1", why="nobody answers", host="10.78.0.99")
     [line] = watch_remote.merge_problems([missing], [missing, elsewhere], {})
     assert "nobody answers (it tries 10.78.0.99:29500)" in line
     assert watch_remote.merge_problems([unreached], [unreached], {}) == ["as it is"]
 
 
 def test_node_output_cannot_control_the_terminal() -> None:
-    bad = problem("WA-101", "el1", who="\x1b[2Jrank\n1", why="\u202egnorw")
-    [line] = watch_remote.merge_problems([bad], [bad], {})
+    unsafe = make_problem("WA-101", "el1", who="\x1b[2Jrank\n1", why="\u202egnorw")
+    [line] = watch_remote.merge_problems([unsafe], [unsafe], {})
     assert not CONTROL.search(line)
     assert watch_remote.parse_watch_event("\x1efullmesh-watch {no json") is None
     assert watch_remote.parse_watch_event("\x1efullmesh-watch []") is None
 
 
 def test_an_event_matches_its_type_exactly() -> None:
-    event = {"event": "problem", "node": "ub1", "after": 61.0, "problem": problem("WA-101", "el1")}
+    event = {
+        "event": "problem",
+        "node": "ub1",
+        "after": 61.0,
+        "problem": make_problem("WA-101", "el1"),
+    }
     assert watch_remote.parse_watch_event(watch_remote.MARK + json.dumps(event)) == event
-    for spoiled in (
+    for invalid in (
         event | {"event": "joy"},
         event | {"more": 1},
         event | {"problem": {"code": "WA-101"}},
         {key: value for key, value in event.items() if key != "node"},
     ):
-        assert watch_remote.parse_watch_event(watch_remote.MARK + json.dumps(spoiled)) is None
+        assert watch_remote.parse_watch_event(watch_remote.MARK + json.dumps(invalid)) is None
 
 
 def test_ssh_uses_the_settings_of_the_inventory() -> None:
@@ -133,18 +138,18 @@ def test_ssh_uses_the_settings_of_the_inventory() -> None:
     argv = watch_remote.build_ssh_command(reach, "node-a", "text; more")
     assert argv[:1] == ["ssh"]
     assert argv[-2:] == ["192.0.2.1", "text; more"]
-    for words in (
+    for arguments in (
         ["-p", "2222"],
         ["-l", "root"],
         ["-i", "/k"],
         ["-o", "ProxyJump=gate", "-o", "X=a b"],
     ):
-        assert shlex.join(words) in shlex.join(argv)
+        assert shlex.join(arguments) in shlex.join(argv)
     assert "secret" not in str(argv)
 
 
 def test_ssh_uses_the_settings_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    # a first hour by ~/.ssh/config or by "-F": nothing of it stands in the inventory
+    # connected through ~/.ssh/config or "-F": the inventory has none of these settings
     monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-F /tmp/config")
     monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/other")
     variables = {"ansible_ssh_private_key_file": "/k"}
@@ -153,20 +158,22 @@ def test_ssh_uses_the_settings_of_the_environment(monkeypatch: pytest.MonkeyPatc
     assert "-F /tmp/config" in argv
     assert "-i /k" in argv
     assert argv.endswith("-- node-a text")
-    # the first value of an option is the one that ssh takes: a master of Ansible's is not waited for
+    # ssh uses the first value of an option, so it does not wait for a master of Ansible
     assert argv.index("ControlPath=none") < argv.index("ControlMaster=auto")
 
 
-def test_a_node_that_ssh_does_not_reach_is_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
-    said: queue.Queue[watch_remote.NodeMessage] = queue.Queue()
+def test_failed_ssh_is_reported_as_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
+    messages: queue.Queue[watch_remote.NodeMessage] = queue.Queue()
     command = ["sh", "-c", "echo 'no route to host' >&2; exit 255"]
-    nodes = {"ub1": watch_remote.start_node_job("ub1", command, said)}
+    nodes = {"ub1": watch_remote.start_node_job("ub1", command, messages)}
     assert (
-        watch_cli.follow_job(watch_cli.WatchedJob(Path("x"), nodes, said, ["ub1"], diagnoses=False))
+        watch_cli.follow_job(
+            watch_cli.WatchedJob(Path("x"), nodes, messages, ["ub1"], diagnoses=False)
+        )
         == 255
     )
     assert "ub1 cannot be reached by ssh: no route to host" in capfd.readouterr().err
-    missing = problem("WA-101", "el1")
+    missing = make_problem("WA-101", "el1")
     assert "ssh failed" in watch_remote.merge_problems([missing], [missing], nodes)[0]
 
 
@@ -196,7 +203,7 @@ def test_a_signal_ends_the_job_on_all_nodes(inventory: Path, tmp_path: Path) -> 
         ("all: {hosts: {a: {ansible_host: 127.0.0.1, ansible_connection: podman}}}", "is not ssh"),
     ],
 )
-def test_an_inventory_that_cannot_be_used(
+def test_unusable_inventory_is_reported(
     tmp_path: Path, content: str, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "hosts.yml"
@@ -207,7 +214,7 @@ def test_an_inventory_that_cannot_be_used(
     assert text in err
 
 
-def test_ansibles_options_choose_and_reach_the_nodes(tmp_path: Path) -> None:
+def test_ansible_options_select_nodes_and_connections(tmp_path: Path) -> None:
     path = tmp_path / "hosts.yml"
     path.write_text(
         "torch_nodes:\n  hosts:\n    a: {fullmesh_address: 203.0.113.1/24}\n"
@@ -216,7 +223,7 @@ def test_ansibles_options_choose_and_reach_the_nodes(tmp_path: Path) -> None:
     part = watch_cli.resolve_job_hosts(path, ["--limit=!c", "--user=bob", "--private-key=/k"])
     assert {name: (one["user"], one["key"]) for name, one in part["hosts"].items()} == {
         "a": ("bob", "/k"),
-        "b": ("own", "/k"),  # the inventory's own wins, as it does for Ansible
+        "b": ("own", "/k"),  # the inventory's own value has precedence, as in Ansible
     }
     part = watch_cli.resolve_job_hosts(path, ["--limit=b"])
     assert (list(part["hosts"]), list(part["plan"]["nodes"])) == (["b"], ["a", "b"])
@@ -226,21 +233,21 @@ def test_ansibles_options_choose_and_reach_the_nodes(tmp_path: Path) -> None:
         watch_cli.resolve_job_hosts(path, ["--limit=c"])
 
 
-def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["watch"]) == 2
     assert cli.main(["watch", "--within", "0", "--", "true"]) == 2
     assert capsys.readouterr().err.count("[WA-105]") == 2
     assert cli.main(["watch", "-i", "no/inventory", "--", "true"]) == 2
-    said = capsys.readouterr().err
-    assert "[CL-106]" in said
-    assert "old spelling" not in said
+    messages = capsys.readouterr().err
+    assert "[CL-106]" in messages
+    assert "old spelling" not in messages
     assert cli.main(["watch", "--probe", "no/inventory", "--", "true"]) == 2
-    said = capsys.readouterr().err
-    assert "watch --probe INVENTORY is now watch -i INVENTORY. The old spelling works" in said
-    assert "[CL-106]" in said
+    messages = capsys.readouterr().err
+    assert "watch --probe INVENTORY is now watch -i INVENTORY. The old spelling works" in messages
+    assert "[CL-106]" in messages
 
 
-def test_watch_without_an_inventory_becomes_the_watch_of_this_machine() -> None:
+def test_watch_without_an_inventory_runs_on_this_machine() -> None:
     command = [sys.executable, "-m", "fullmesh", "watch", "--", "sh", "-c", "pwd; exit 9"]
     done = subprocess.run(
         command,
@@ -254,7 +261,7 @@ def test_watch_without_an_inventory_becomes_the_watch_of_this_machine() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (9, "/tmp\n", "")  # noqa: S108
 
 
-def test_a_diagnosis_beside_a_job_ignores_the_job() -> None:
+def test_diagnosis_during_a_job_ignores_the_job() -> None:
     listed = [{"code": code, "cause": "it listens", "fix": "x"} for code in ("DG-130", "DG-113")]
     assert watch_cli.list_diagnosis_causes(json.dumps({"findings": listed})) == [
         "[DG-113] it listens. x"
@@ -262,7 +269,7 @@ def test_a_diagnosis_beside_a_job_ignores_the_job() -> None:
     assert "ended without a result" in watch_cli.list_diagnosis_causes("no json")[0]
 
 
-def test_the_modules_are_the_ones_that_the_role_brings() -> None:
+def test_the_role_installs_all_modules() -> None:
     text = (ROOT / "roles/launchers/vars/main.yml").read_text()
     for name in watch_remote.MODULES:
         assert name in text

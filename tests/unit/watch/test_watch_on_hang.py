@@ -39,13 +39,13 @@ ON_FIRST = ElasticJob(1, "n1")
 TORCHRUN = "torchrun --nnodes=1:3 --rdzv-backend=c10d --rdzv-endpoint=el1:29400 train.py"
 
 
-def verdict_of(name: str, disputed: dict[int, list[str]] | None = None) -> StallVerdict:
+def load_verdict(name: str, disputed: dict[int, list[str]] | None = None) -> StallVerdict:
     """Return the result about a recorded job."""
     samples = hang_records.load(name)
     return StallVerdict([(QueriedJob("a", "u", samples), judge_job(samples))], disputed or {})
 
 
-def job_hosts(count: int = 3) -> JobHosts:
+def build_job_hosts(count: int = 3) -> JobHosts:
     """Return a plan, and the connections to its nodes."""
     made = plan(count)
     return cast("JobHosts", {"plan": made, "hosts": {name: {} for name in made["nodes"]}})
@@ -55,8 +55,8 @@ def job_hosts(count: int = 3) -> JobHosts:
 
 
 @pytest.mark.parametrize("name", ["late_sleep", "late_four", "gpu_kernel", "killed", "late_data"])
-def test_the_one_node_that_is_named_is_left_out(name: str) -> None:
-    assert on_hang.choose_restart(verdict_of(name), NODES, ON_FIRST).node == "n2"
+def test_only_named_node_is_left_out(name: str) -> None:
+    assert on_hang.choose_restart(load_verdict(name), NODES, ON_FIRST).node == "n2"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_one_node_that_is_named_is_left_out(name: str) -> None:
     ],
 )
 def test_a_job_does_not_start_again(name: str, elastic: ElasticJob, why: str) -> None:
-    choice = on_hang.choose_restart(verdict_of(name), NODES, elastic)
+    choice = on_hang.choose_restart(load_verdict(name), NODES, elastic)
     assert choice.node == ""
     assert why in choice.why_not
 
@@ -83,33 +83,38 @@ def test_errors_of_the_program_are_causes_that_exist() -> None:
 
 def test_a_node_outside_the_job_is_never_left_out() -> None:
     for nodes in (("n1", "n3"), ()):
-        choice = on_hang.choose_restart(verdict_of("late_sleep"), nodes, ON_FIRST)
+        choice = on_hang.choose_restart(load_verdict("late_sleep"), nodes, ON_FIRST)
         assert (choice.node, "node is not known" in choice.why_not) == ("", True)
 
 
-def test_a_node_cannot_blame_another_one_for_its_own_rank() -> None:
-    """n1 also answers for the rank of n2, so that its data would blame n2."""
+def test_node_cannot_report_a_rank_of_another_node() -> None:
+    """n1 also answers for the rank of n2, so that its data would name n2 as the cause."""
     samples = hang_records.load("late_sleep")
-    looks: list[list[Rank]] = [samples[-1], [one for one in samples[-1] if one["rank"] == 1]]
+    answered_ranks: list[list[Rank]] = [
+        samples[-1],
+        [one for one in samples[-1] if one["rank"] == 1],
+    ]
     answers = [
         ask.HangAnswer(name, ({"host": name, "jobs": ["a"], "ranks": ranks},))
-        for name, ranks in zip(NODES, looks, strict=True)
+        for name, ranks in zip(NODES, answered_ranks, strict=True)
     ]
     made = plan(2)
     jobs, _ = group_answers_by_job(made, answers)
     disputed = find_disputed_ranks(answers, jobs)
     assert disputed == {1: ["n1", "n2"]}
-    choice = on_hang.choose_restart(verdict_of("late_sleep", disputed), NODES, ON_FIRST)
+    choice = on_hang.choose_restart(load_verdict("late_sleep", disputed), NODES, ON_FIRST)
     assert choice == on_hang.RestartChoice(why_not="n1, n2 all say that they run rank 1")
     # a dispute about a rank in no finding changes nothing, nor do honest answers
-    assert on_hang.choose_restart(verdict_of("late_sleep", {0: ["n1", "n2"]}), NODES, ON_FIRST).node
+    assert on_hang.choose_restart(
+        load_verdict("late_sleep", {0: ["n1", "n2"]}), NODES, ON_FIRST
+    ).node
     assert find_disputed_ranks(answers[:1], jobs) == {}
 
 
-def test_jobs_of_the_same_name_prevent_a_restart() -> None:
-    one = verdict_of("late_sleep")
-    both = StallVerdict([*one.judged, *one.judged], {})
-    assert "2 jobs have its name" in on_hang.choose_restart(both, NODES, ON_FIRST).why_not
+def test_jobs_with_the_same_name_prevent_a_restart() -> None:
+    one = load_verdict("late_sleep")
+    verdict_of_two = StallVerdict([*one.judged, *one.judged], {})
+    assert "2 jobs have its name" in on_hang.choose_restart(verdict_of_two, NODES, ON_FIRST).why_not
 
 
 # --- which command can start with fewer nodes -----------------------------------------------------
@@ -130,7 +135,7 @@ def test_jobs_of_the_same_name_prevent_a_restart() -> None:
     ],
 )
 def test_an_elastic_job_is_recognized(command: str, least: int, host: str) -> None:
-    assert on_hang.parse_elastic_job(command.split(), job_hosts()) == ElasticJob(least, host)
+    assert on_hang.parse_elastic_job(command.split(), build_job_hosts()) == ElasticJob(least, host)
 
 
 @pytest.mark.parametrize(
@@ -152,36 +157,38 @@ def test_all_reasons_against_a_restart_come_before_the_start(
     command: str, faults: list[str]
 ) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        on_hang.parse_elastic_job(command.split(), job_hosts())
+        on_hang.parse_elastic_job(command.split(), build_job_hosts())
     assert len(caught.value.faults) == len(faults)
     for one, text in zip(caught.value.faults, faults, strict=True):
         assert one.code == "WA-112"
         assert text in one.text
 
 
-def test_the_plan_without_a_node_numbers_the_others_again() -> None:
-    whole = job_hosts()
+def test_plan_without_a_node_renumbers_the_others() -> None:
+    whole = build_job_hosts()
     for number, node in enumerate(whole["plan"]["nodes"].values()):
         node["local_ranks"], node["first_rank"] = 2, 2 * number
     whole["plan"]["world_size"] = 6
-    less = on_hang.leave_out_node(whole, "ubuntu1")
-    assert list(less["hosts"]) == ["el1", "ubuntu2"]
-    assert (less["plan"]["world_size"], less["plan"]["nnodes"]) == (4, 2)
-    places = [(n["name"], n["node_rank"], n["first_rank"]) for n in less["plan"]["nodes"].values()]
-    assert places == [("el1", 0, 0), ("ubuntu2", 1, 2)]
+    reduced = on_hang.leave_out_node(whole, "ubuntu1")
+    assert list(reduced["hosts"]) == ["el1", "ubuntu2"]
+    assert (reduced["plan"]["world_size"], reduced["plan"]["nnodes"]) == (4, 2)
+    ranks_of_nodes = [
+        (n["name"], n["node_rank"], n["first_rank"]) for n in reduced["plan"]["nodes"].values()
+    ]
+    assert ranks_of_nodes == [("el1", 0, 0), ("ubuntu2", 1, 2)]
     assert len(whole["plan"]["nodes"]) == 3
 
 
-def test_a_restart_that_cannot_work_is_refused_at_once(
+def test_impossible_restart_is_rejected_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "hosts.yml"
     path.write_text("torch_nodes: {hosts: {a: {fullmesh_address: 203.0.113.1/24}}}\n")
     words = ["watch", "--on-hang", "restart", "--stalled", "0", "--", "torchrun", "x"]
     assert cli.main(words) == 2
-    said = capsys.readouterr().err
-    assert "[WA-105] --on-hang restart needs a time" in said
-    assert "[WA-112] --on-hang restart needs all nodes. Fix: Use -i INVENTORY." in said
+    output = capsys.readouterr().err
+    assert "[WA-105] --on-hang restart needs a time" in output
+    assert "[WA-112] --on-hang restart needs all nodes. Fix: Use -i INVENTORY." in output
     call = ["watch", "--on-hang", "restart", "-i", str(path), "--", "torchrun", "x"]
     assert cli.main(call) == 2
     assert capsys.readouterr().err.count("[WA-112]") == 3
@@ -193,23 +200,23 @@ def test_a_restart_that_cannot_work_is_refused_at_once(
 def test_explain_log_finds_the_same_cause_in_a_dump(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verdict = verdict_of("late_sleep")
+    verdict = load_verdict("late_sleep")
     ranks = dump.write_hang_dump(tmp_path / "run", verdict.judged)
     found = json.loads((tmp_path / "run/hang.json").read_text())["findings"]
     assert [(one["code"], one["hosts"]) for one in found] == [("HG-107", ["n2"])]
     assert read_rank_file((ranks / "rank1.json").read_bytes(), 1)["threads"]
     assert cli.main(["explain-log", "--json", str(ranks)]) == 1
-    again = json.loads(capsys.readouterr().out)["findings"]
-    assert [(one["code"], one["cause"]) for one in again] == [("HG-107", found[0]["cause"])]
+    explained = json.loads(capsys.readouterr().out)["findings"]
+    assert [(one["code"], one["cause"]) for one in explained] == [("HG-107", found[0]["cause"])]
 
 
-def test_ranks_that_a_node_only_claims_to_have_started_do_not_fill_the_disk() -> None:
+def test_number_of_dumped_ranks_is_limited() -> None:
     real = hang_records.load("late_sleep")[-1]
     real[1]["rank"] = 9000
     claimed = [ask.make_absent_rank(n, 1 << 17, "n2", "", gone=True) for n in range(1, 9000)]
-    kept = dump.select_dumped_ranks([*claimed, *real])
-    assert [one["rank"] for one in kept[:3]] == [0, 9000, 1]
-    assert len(kept) == dump.MOST_RANKS == reader.MOST_FILES
+    selected = dump.select_dumped_ranks([*claimed, *real])
+    assert [one["rank"] for one in selected[:3]] == [0, 9000, 1]
+    assert len(selected) == dump.MOST_RANKS == reader.MOST_FILES
 
 
 # --- what follows ---------------------------------------------------------------------------------
@@ -239,27 +246,27 @@ def reporter(monkeypatch: pytest.MonkeyPatch) -> StallReporter:
     """Return a reporter whose nodes send no answer."""
     monkeypatch.setattr(stalled, "GATHER", 0.0)
     monkeypatch.setattr(ask, "query_hang_nodes", lambda *_: [])
-    return StallReporter(job_hosts(2))
+    return StallReporter(build_job_hosts(2))
 
 
-def respond(
+def respond_to_record(
     reporter: StallReporter, action: str, name: str = "late_sleep", **more: object
 ) -> tuple[HangResponse, ResponseLog]:
     """Respond to a hung job with the result of a record."""
     made = HangResponse(action, NODES, **more)  # type: ignore[arg-type]
     made.note_stall("n1", "a", "u")
-    reporter.verdict, log = verdict_of(name), ResponseLog()
+    reporter.verdict, log = load_verdict(name), ResponseLog()
     made.respond(reporter, log.lines.append, log.end)
     return made, log
 
 
-def test_report_does_nothing_more(reporter: StallReporter, runs: Path) -> None:
-    _, log = respond(reporter, "report")
+def test_report_does_not_end_the_job(reporter: StallReporter, runs: Path) -> None:
+    _, log = respond_to_record(reporter, "report")
     assert (log.lines, log.ends, runs.exists()) == ([], 0, False)
 
 
-def test_a_dump_is_written_once_and_the_job_goes_on(reporter: StallReporter, runs: Path) -> None:
-    made, log = respond(reporter, "dump")
+def test_dump_is_written_once_and_the_job_continues(reporter: StallReporter, runs: Path) -> None:
+    made, log = respond_to_record(reporter, "dump")
     (line,) = log.lines
     assert line.startswith("the state of all ranks is in ")
     made.respond(reporter, log.lines.append, log.end)
@@ -267,19 +274,17 @@ def test_a_dump_is_written_once_and_the_job_goes_on(reporter: StallReporter, run
     assert made.query_at == math.inf  # the cause is known
 
 
-def test_a_job_that_hangs_again_and_again_does_not_fill_the_disk(
-    reporter: StallReporter, runs: Path
-) -> None:
+def test_number_of_dumps_is_limited(reporter: StallReporter, runs: Path) -> None:
     made, log = HangResponse("dump", NODES), ResponseLog()
     for _ in range(on_hang.MOST_DUMPS + 2):
         made.note_stall("n1", "a", "u")
-        reporter.verdict = verdict_of("late_sleep")
+        reporter.verdict = load_verdict("late_sleep")
         made.respond(reporter, log.lines.append, log.end)
     assert len(list(runs.iterdir())) == on_hang.MOST_DUMPS
 
 
 def test_stop_writes_a_dump_and_ends_the_job(reporter: StallReporter, runs: Path) -> None:
-    made, log = respond(reporter, "stop")
+    made, log = respond_to_record(reporter, "stop")
     assert "(--on-hang stop)" in log.lines[-1]
     assert log.lines[-1].startswith("[WA-113]")
     assert (log.ends, made.ended, made.without) == (1, True, "")
@@ -287,54 +292,54 @@ def test_stop_writes_a_dump_and_ends_the_job(reporter: StallReporter, runs: Path
 
 
 def test_a_restart_leaves_the_named_node_out(reporter: StallReporter, runs: Path) -> None:
-    made, log = respond(reporter, "restart", elastic=ON_FIRST)
+    made, log = respond_to_record(reporter, "restart", elastic=ON_FIRST)
     assert (log.ends, made.without, "WA-114" in str(log.lines)) == (1, "n2", False)
 
 
 def test_a_restart_that_is_not_possible_ends_the_job(reporter: StallReporter, runs: Path) -> None:
-    made, log = respond(reporter, "restart", "network", elastic=ON_FIRST)
+    made, log = respond_to_record(reporter, "restart", "network", elastic=ON_FIRST)
     assert (log.ends, made.without) == (1, "")
     assert log.lines[-2].startswith("[WA-114] The job does not start again: the findings name 2")
-    made, log = respond(reporter, "restart", why_not="it was started again once")
+    made, log = respond_to_record(reporter, "restart", why_not="it was started again once")
     assert (log.ends, made.without) == (1, "")
     assert log.lines[-2] == "[WA-114] The job does not start again: it was started again once."
 
 
-def test_a_full_disk_does_not_keep_the_job_alive(
+def test_failed_dump_does_not_prevent_the_stop(
     reporter: StallReporter, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs.write_text("not a folder")
-    _, log = respond(reporter, "stop")
+    _, log = respond_to_record(reporter, "stop")
     assert log.lines[0].startswith("[WA-115] The state of the ranks cannot be written")
     assert log.ends == 1
 
 
-def test_a_job_that_goes_on_is_not_ended(reporter: StallReporter, runs: Path) -> None:
+def test_continuing_job_is_not_ended(reporter: StallReporter, runs: Path) -> None:
     made = HangResponse("stop", NODES)
     made.note_stall("n1", "a", "u")
     made.note_progress("n1")
-    reporter.verdict, log = verdict_of("late_sleep"), ResponseLog()
+    reporter.verdict, log = load_verdict("late_sleep"), ResponseLog()
     made.respond(reporter, log.lines.append, log.end)
-    # and the old result does not count in the next hang
+    # and the old result does not count for the next hang
     made.note_stall("n2", "a", "u")
     made.respond(reporter, log.lines.append, log.end)
     assert (log.lines, log.ends) == ([], 0)
 
 
-def test_the_nodes_alone_cannot_end_a_job(
+def test_nodes_alone_cannot_end_a_job(
     reporter: StallReporter, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ranks' own answers show no cause, so the controller queries again and ends nothing."""
-    asked: list[str] = []
-    monkeypatch.setattr(reporter, "begin", lambda job, _account: asked.append(job))
+    queried_jobs: list[str] = []
+    monkeypatch.setattr(reporter, "begin", lambda job, _account: queried_jobs.append(job))
     made, log = HangResponse("stop", NODES), ResponseLog()
     made.note_stall("n1", "a", "u")
     made.respond(reporter, log.lines.append, log.end)
-    assert asked == []
+    assert queried_jobs == []
     made.query_at = time.monotonic()
     for _ in range(2):
         made.respond(reporter, log.lines.append, log.end)
-    assert (asked, log.ends) == (["a"], 0)
+    assert (queried_jobs, log.ends) == (["a"], 0)
 
 
 # --- from the command to the end ------------------------------------------------------------------
@@ -381,10 +386,12 @@ def test_a_hung_job_is_dumped_and_ended_on_all_nodes(
 ) -> None:
     """Both nodes are this machine, so each sees both ranks, and the job does not start again."""
     assert job("--on-hang", "restart") == 1
-    said = capfd.readouterr()
-    assert "[WA-114] The job does not start again: node-a, node-b all say that they run" in said.err
-    assert "fullmesh watch: [WA-113] The job hangs" in said.err
-    assert "finished" not in said.out
+    output = capfd.readouterr()
+    assert (
+        "[WA-114] The job does not start again: node-a, node-b all say that they run" in output.err
+    )
+    assert "fullmesh watch: [WA-113] The job hangs" in output.err
+    assert "finished" not in output.out
     (ranks,) = tmp_path.glob("runs/*/ranks")
     pids = [json.loads(one.read_text())["pid"] for one in ranks.iterdir()]
     assert len(pids) == 2
@@ -396,9 +403,9 @@ def test_a_job_starts_once_more_without_the_named_node(
 ) -> None:
     monkeypatch.setattr(stalled, "find_disputed_ranks", lambda *_: {})
     assert job("--on-hang", "restart") == 7
-    said = capfd.readouterr()
-    assert said.out == "[node-b] finished alone\n"
-    assert "[WA-116] The job starts again without node-a, on node-b." in said.err
+    output = capfd.readouterr()
+    assert output.out == "[node-b] finished alone\n"
+    assert "[WA-116] The job starts again without node-a, on node-b." in output.err
 
 
 @pytest.mark.parametrize(
@@ -418,8 +425,8 @@ def test_a_job_only_starts_again_once_it_has_ended_elsewhere(
     number, unconfirmed, starts, code = case
     started: list[HangResponse] = []
 
-    def start(*given: object) -> watch_cli.WatchedJob:
-        response = cast("HangResponse", given[-1])
+    def start(*arguments: object) -> watch_cli.WatchedJob:
+        response = cast("HangResponse", arguments[-1])
         response.ended, response.without = True, "" if started else "node-a"
         started.append(response)
         ended = subprocess.Popen(["true"], text=True)
@@ -439,14 +446,14 @@ def test_a_job_only_starts_again_once_it_has_ended_elsewhere(
     assert (refusal in capfd.readouterr().err) == (unconfirmed == "node-b")
 
 
-def test_a_node_that_does_not_confirm_the_end_is_named(
+def test_node_without_confirmation_is_named(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(watch_cli, "END_GRACE", 0.5)
-    said: queue.Queue[NodeMessage] = queue.Queue()
+    output: queue.Queue[NodeMessage] = queue.Queue()
     # a process of another session holds the pipes
-    nodes = {"ub1": start_node_job("ub1", ["sh", "-c", "setsid sleep 30 & exec sleep 600"], said)}
-    made = watch_cli.WatchedJob(Path("x"), nodes, said, ["ub1"], diagnoses=False)
+    nodes = {"ub1": start_node_job("ub1", ["sh", "-c", "setsid sleep 30 & exec sleep 600"], output)}
+    made = watch_cli.WatchedJob(Path("x"), nodes, output, ["ub1"], diagnoses=False)
     made.response.ended = True
     made.end_on_all_nodes()
     begun = time.monotonic()

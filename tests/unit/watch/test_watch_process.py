@@ -13,7 +13,7 @@ from typing import Any
 import fullmesh_watch
 import pytest
 from hang_ranks import HOOK, job_variables, recorded_rank
-from watch_job import JOB, env, free_port
+from watch_job import JOB, build_environment, free_port
 
 from fullmesh.hang.recorder import read_rank_file
 from fullmesh.settings import ROOT
@@ -21,8 +21,8 @@ from fullmesh.settings import ROOT
 SCRIPT = ROOT / "node_programs/fullmesh_watch.py"
 
 
-def watched(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    environment = more.pop("env", env())
+def run_watch(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    environment = more.pop("env", build_environment())
     return subprocess.run(
         [sys.executable, str(SCRIPT), "--plan", "{}", *arguments],
         capture_output=True,
@@ -34,7 +34,7 @@ def watched(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_automatic_ranks_are_those_the_node_was_configured_with() -> None:
+def test_automatic_ranks_come_from_the_saved_plan() -> None:
     inline = {
         "nodes": [
             {"name": "a", "first_rank": 0, "local_ranks": 1, "auto": True},
@@ -42,21 +42,23 @@ def test_automatic_ranks_are_those_the_node_was_configured_with() -> None:
             {"name": "new", "first_rank": 3, "local_ranks": 1, "auto": True},
         ]
     }
-    kept = {"nodes": [{"name": name, "first_rank": 8, "local_ranks": 8} for name in ("a", "b")]}
-    found = fullmesh_watch.add_known_ranks(inline, kept)["nodes"]
+    saved_plan = {
+        "nodes": [{"name": name, "first_rank": 8, "local_ranks": 8} for name in ("a", "b")]
+    }
+    found = fullmesh_watch.add_known_ranks(inline, saved_plan)["nodes"]
     assert [(one["name"], one["local_ranks"]) for one in found] == [("a", 8), ("b", 2), ("new", 1)]
     assert not any("auto" in one for one in found)
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 77])
-def test_the_exit_code_is_the_jobs_and_healthy_jobs_are_quiet(code: int) -> None:
-    done = watched("--", "sh", "-c", f"echo out; echo err >&2; exit {code}")
+def test_exit_code_and_output_are_those_of_the_job(code: int) -> None:
+    done = run_watch("--", "sh", "-c", f"echo out; echo err >&2; exit {code}")
     assert (done.returncode, done.stdout, done.stderr) == (code, "out\n", "err\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
-def test_a_signal_of_the_job_is_passed_on(number: signal.Signals) -> None:
-    done = watched("--", "sh", "-c", f"kill -{number.value} $$")
+def test_signal_that_killed_the_job_is_passed_on(number: signal.Signals) -> None:
+    done = run_watch("--", "sh", "-c", f"kill -{number.value} $$")
     assert done.returncode == -number
 
 
@@ -77,8 +79,8 @@ def test_signals_reach_the_job(number: signal.Signals, tmp_path: Path) -> None:
         assert job.wait(60) == 40
 
 
-def test_standard_input_is_the_jobs() -> None:
-    done = watched("--", "cat", input="hello")
+def test_job_reads_standard_input() -> None:
+    done = run_watch("--", "cat", input="hello")
     assert done.stdout == "hello"
 
 
@@ -94,24 +96,32 @@ def test_standard_input_is_the_jobs() -> None:
         (["--", "/etc/passwd"], "WA-106", 126),
     ],
 )
-def test_jobs_that_cannot_be_watched(arguments: list[str], code: str, exit_code: int) -> None:
-    done = watched(*arguments)
+def test_invalid_commands_are_reported(arguments: list[str], code: str, exit_code: int) -> None:
+    done = run_watch(*arguments)
     assert done.returncode == exit_code
     assert done.stderr.startswith(f"[{code}]")
 
 
-def test_an_incomplete_job_is_named_and_ended() -> None:
-    told = env(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-    done = watched("--within", "1", "--kill-after", "1", "--", sys.executable, "-c", JOB, env=told)
+def test_incomplete_job_is_reported_and_ended() -> None:
+    job_environment = build_environment(
+        RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port())
+    )
+    done = run_watch(
+        "--within", "1", "--kill-after", "1", "--", sys.executable, "-c", JOB, env=job_environment
+    )
     assert done.returncode == 1
     assert "[WA-101] at least 2 of 2 ranks (connected: nobody)" in done.stderr
     assert "[WA-108]" in done.stderr
 
 
-def test_a_rank_without_its_store_is_named() -> None:
+def test_rank_without_its_store_is_reported() -> None:
     port = str(free_port())
-    told = env(RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-    done = watched("--within", "1", "--kill-after", "1", "--", sys.executable, "-c", JOB, env=told)
+    job_environment = build_environment(
+        RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port
+    )
+    done = run_watch(
+        "--within", "1", "--kill-after", "1", "--", sys.executable, "-c", JOB, env=job_environment
+    )
     assert done.returncode == 1
     assert f"has not reached 127.0.0.1:{port}" in done.stderr
     assert "[WA-102] rank 1 (" in done.stderr
@@ -121,11 +131,13 @@ def test_a_rank_without_its_store_is_named() -> None:
 def test_a_hung_job_is_written_to_files_and_ended(tmp_path: Path, place: str) -> None:
     (tmp_path / "hook").mkdir()
     shutil.copy(HOOK, tmp_path / "hook/sitecustomize.py")
-    told = env(RANK="1", PYTHONPATH=str(tmp_path / "hook"), **job_variables())
-    words = ["--dump-to", str(tmp_path / "given")] if place == "given" else []
+    job_environment = build_environment(
+        RANK="1", PYTHONPATH=str(tmp_path / "hook"), **job_variables()
+    )
+    options = ["--dump-to", str(tmp_path / "given")] if place == "given" else []
     script = recorded_rank(1) + "import time\ntime.sleep(600)\n"
-    call = ["--stalled", "1", "--on-hang", "stop", *words, "--", sys.executable, "-c", script]
-    done = watched(*call, env=told, cwd=tmp_path)
+    call = ["--stalled", "1", "--on-hang", "stop", *options, "--", sys.executable, "-c", script]
+    done = run_watch(*call, env=job_environment, cwd=tmp_path)
     assert done.returncode == 1
     assert "[WA-113] The job hangs, so it is ended (--on-hang stop)" in done.stderr
     (path,) = tmp_path.glob("given/*" if place == "given" else "fullmesh-hang-*/*")
@@ -134,12 +146,12 @@ def test_a_hung_job_is_written_to_files_and_ended(tmp_path: Path, place: str) ->
     assert path.name == "rank1.json"
 
 
-def test_a_dump_that_cannot_be_written_does_not_keep_the_job_alive(
+def test_failed_dump_does_not_keep_the_job_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    words = ["--on-hang", "stop", "--dump-to", str(tmp_path / "file/in"), "--", "true"]
-    job = fullmesh_watch.JobWatch(fullmesh_watch.parse_arguments(words), {})
+    options = ["--on-hang", "stop", "--dump-to", str(tmp_path / "file/in"), "--", "true"]
+    job = fullmesh_watch.JobWatch(fullmesh_watch.parse_arguments(options), {})
     job.respond_to_hang([])
     assert "[WA-115] The state of the ranks cannot be written to" in capsys.readouterr().err
     assert "[WA-113]" in job.find_reason_to_end()
@@ -164,19 +176,21 @@ def test_the_end_of_the_parent_ends_the_job() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_a_job_that_ignores_the_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fullmesh_watch, "GRACE", 0.5)
     args = fullmesh_watch.parse_arguments(["--within", "1", "--", "x"])
     job = fullmesh_watch.JobWatch(args, {})
-    stubborn = "trap '' TERM; sleep 600 & echo $!; wait; wait"
-    with subprocess.Popen(["bash", "-c", stubborn], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        child = int(process.stdout.readline())
-        fullmesh_watch.end_job(job, process, signal.SIGTERM)
-        assert process.poll() is None
+    ignoring_script = "trap '' TERM; sleep 600 & echo $!; wait; wait"
+    with subprocess.Popen(
+        ["bash", "-c", ignoring_script], stdout=subprocess.PIPE, text=True
+    ) as make_process:
+        assert make_process.stdout is not None
+        child = int(make_process.stdout.readline())
+        fullmesh_watch.end_job(job, make_process, signal.SIGTERM)
+        assert make_process.poll() is None
         time.sleep(0.7)
-        fullmesh_watch.end_job(job, process, signal.SIGKILL)
-        assert process.wait(30) == -signal.SIGKILL
+        fullmesh_watch.end_job(job, make_process, signal.SIGKILL)
+        assert make_process.wait(30) == -signal.SIGKILL
     assert "State:\tS" not in _status(child)
 
 

@@ -12,7 +12,7 @@ import time
 import fullmesh_watch_judge as watch_judge
 import fullmesh_watch_look as watch_look
 import pytest
-from watch_job import JOB, env, free_port
+from watch_job import JOB, build_environment, free_port
 
 ZONES = "fullmesh\n  sources: ipset:fullmesh-peers4 10.78.0.12\npublic (default)\n  interfaces: eth0 eth1\n"
 
@@ -25,7 +25,7 @@ INFO = """fullmesh (active)
 """
 
 
-def test_zones_are_read() -> None:
+def test_active_zones_are_parsed() -> None:
     assert watch_look.parse_active_zones(ZONES) == [
         ("fullmesh", "sources", ["ipset:fullmesh-peers4", "10.78.0.12"]),
         ("public", "interfaces", ["eth0", "eth1"]),
@@ -42,20 +42,20 @@ def test_zones_are_read() -> None:
         (29500, "default", 'rule family="ipv4" port port="29500" protocol="tcp" accept', True),
     ],
 )
-def test_whether_a_zone_opens_a_port(port: int, target: str, rich: str, expected: bool) -> None:
+def test_open_port_of_a_zone_is_found(port: int, target: str, rich: str, expected: bool) -> None:
     assert watch_look.is_port_open_in(INFO.format(target=target, rich=rich), port) is expected
 
 
 @pytest.mark.parametrize(
     ("address", "zone"), [("10.78.0.12", "fullmesh"), ("10.78.0.13", "public")]
 )
-def test_the_zone_of_a_peer(address: str, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(*command: str) -> str:
+def test_zone_of_a_peer_is_found(address: str, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer_command(*command: str) -> str:
         if command[1] == "--get-active-zones":
             return ZONES
         return "no" if "query-entry" in command[-1] else INFO.format(target="default", rich="")
 
-    monkeypatch.setattr(watch_look, "capture_command", ask)
+    monkeypatch.setattr(watch_look, "capture_command", answer_command)
     monkeypatch.setattr(
         watch_look.sockets, "find_path_to", lambda _: {"dev": "eth1", "neighbour": "reachable"}
     )
@@ -89,7 +89,7 @@ fullmesh-job (active)
 
 
 @pytest.mark.parametrize(
-    ("ingress", "what", "shut"),
+    ("ingress", "rule", "blocking_zone"),
     [
         ("ANY", 'port port="29500" protocol="tcp" ', ""),
         ("public", 'port port="29400-29600" protocol="tcp" ', ""),
@@ -98,24 +98,24 @@ fullmesh-job (active)
         ("ANY", 'port port="29400" protocol="tcp" ', "public"),
     ],
 )
-def test_a_policy_opens_what_the_zone_does_not(
-    ingress: str, what: str, shut: str, monkeypatch: pytest.MonkeyPatch
+def test_policy_opens_a_port_that_its_zone_blocks(
+    ingress: str, rule: str, blocking_zone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ask(*command: str) -> str:
+    def answer_command(*command: str) -> str:
         if command[1] == "--get-active-policies":
             return POLICIES.format(ingress)
         if command[1].startswith("--info-policy"):
-            return POLICY.format(ingress, what) if "fullmesh" in command[1] else ""
+            return POLICY.format(ingress, rule) if "fullmesh" in command[1] else ""
         if command[1] == "--get-active-zones":
             return "public\n  interfaces: eth0 eth1\n"
         return INFO.format(target="default", rich="").replace("29400/tcp 50000-54095/tcp", "")
 
-    monkeypatch.setattr(watch_look, "capture_command", ask)
+    monkeypatch.setattr(watch_look, "capture_command", answer_command)
     monkeypatch.setattr(watch_look.sockets, "find_path_to", lambda _: {"dev": "eth1"})
-    assert watch_look.find_blocking_zone("10.78.0.12", 29500) == shut
+    assert watch_look.find_blocking_zone("10.78.0.12", 29500) == blocking_zone
 
 
-def test_no_firewalld_is_no_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_firewalld_no_zone_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_look, "capture_command", lambda *_: "")
     assert watch_look.find_blocking_zone("10.78.0.12", 29500) == ""
 
@@ -156,27 +156,32 @@ def test_names_are_resolved_without_waiting_and_cleaned() -> None:
     assert names.addresses("no-such-name.invalid", 30) == []
 
 
-def test_a_picture_of_a_real_job() -> None:
+def test_snapshot_of_a_real_job_shows_its_connections() -> None:
     port = str(free_port())
-    told = env(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port, LASTS="60")
-    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {JOB!r}])"
+    job_environment = build_environment(
+        RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port, LASTS="60"
+    )
+    parent_script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {JOB!r}])"
     with subprocess.Popen(
-        [sys.executable, "-c", outer], env=told, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", parent_script],
+        env=job_environment,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as job:
         assert job.stdout is not None
         assert job.stdout.readline() == "listening\n"
-        picture = watch_look.observe_job(job.pid)
-        ranks = [p for p in picture["processes"] if p["rank"] == 0]
+        snapshot = watch_look.observe_job(job.pid)
+        ranks = [p for p in snapshot["processes"] if p["rank"] == 0]
         assert ranks
         assert {p["port"] for p in ranks} == {int(port)}
-        assert watch_judge.is_hosted_here(picture, int(port))
+        assert watch_judge.is_hosted_here(snapshot, int(port))
         with socket.create_connection(("127.0.0.1", int(port))):
             deadline = time.monotonic() + 30
             while (
-                not watch_judge.count_peer_connections(picture, int(port))
+                not watch_judge.count_peer_connections(snapshot, int(port))
                 and time.monotonic() < deadline
             ):
-                picture = watch_look.observe_job(job.pid)
-            assert watch_judge.count_peer_connections(picture, int(port)) == {"127.0.0.1": 1}
+                snapshot = watch_look.observe_job(job.pid)
+            assert watch_judge.count_peer_connections(snapshot, int(port)) == {"127.0.0.1": 1}
         for pid in watch_look.list_process_tree(job.pid):
             os.kill(pid, signal.SIGKILL)
