@@ -12,7 +12,7 @@ from pathlib import Path
 
 import ansible.module_utils
 
-# Types of a node's answers are imported as on a node, also where no conftest of the unit tests says so.
+# Import the types of a node's answers as on a node, also without the conftest of the unit tests.
 NODE_CODE = str(Path(__file__).parents[2] / "module_utils")
 if NODE_CODE not in ansible.module_utils.__path__:
     ansible.module_utils.__path__.append(NODE_CODE)

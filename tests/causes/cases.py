@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 
 
 def iterate_case_modules() -> Iterator[tuple[str, ModuleType]]:
-    """Each code that has a case file, and the file's module."""
+    """Return the codes with a case file, and the module of each file."""
     for code, name in index_cause_modules().items():
         own = name.removeprefix("fullmesh.")
         if FOLDER.joinpath(*own.split(".")[1:]).with_suffix(".py").is_file():
@@ -38,45 +38,47 @@ def collect_cases(kind: str) -> dict[str, tuple[str, Any]]:
     }
 
 
-def collect_own(kind: str) -> dict[str, Any]:
-    """Map the name of each case of a kind to itself; it says its code."""
+def collect_case_values(kind: str) -> dict[str, Any]:
+    """Map the name of each case of a kind, which includes its code, to the case."""
     return {name: case for name, (_, case) in collect_cases(kind).items()}
 
 
-HELD = collect_cases("CHANGES")
+CHANGE_CASES = collect_cases("CHANGES")
 
 
 def get_severity(name: str) -> str:
-    """How grave the finding of a change is: its own word, or the cause's."""
-    code, change = HELD[name]
+    """Return the severity of a change's finding: its own, or that of the cause."""
+    code, change = CHANGE_CASES[name]
     cause = load_cause(code)
     assert cause
     return str(change.severity or cause.severity)
 
 
-# name of a change -> the code that it gives, the node that is named, the change
+# name of a change -> code of its finding, node of the finding, the change
 ALL_CHANGES: dict[str, tuple[str, str, Break]] = {
-    name: (code, change.node, change.apply) for name, (code, change) in HELD.items()
+    name: (code, change.node, change.apply) for name, (code, change) in CHANGE_CASES.items()
 }
 BOOT_CHANGES = {name: one for name, one in ALL_CHANGES.items() if one[0] in list_boot_codes()}
 CHANGES = {name: one for name, one in ALL_CHANGES.items() if name not in BOOT_CHANGES}
-# name of a recording -> the code that it gives, the node that is named
+# name of a recording -> code of its finding, node of the finding
 RECORDED: dict[str, tuple[str, str]] = collect_cases("RECORDED")
-# name of a change of what verified nodes said -> the code that it gives, the change
+# name of a change in the observations of a verification -> code of its finding, the change
 VERIFICATION: dict[str, tuple[str, Callable[[ClusterObservations], Any]]] = collect_cases(
     "VERIFICATION"
 )
-# what looks like a cause and harms nothing
-QUIET: dict[str, Break] = collect_own("QUIET")
+# changes that look like a cause, but are harmless
+QUIET: dict[str, Break] = collect_case_values("QUIET")
 FAULTS: tuple[Fault, ...] = tuple(
     fault for module in MODULES.values() for fault in getattr(module, "FAULTS", ())
 )
-# a job that was recorded -> the findings at the top: code, ranks, place; the others are folded under them
-JOBS: dict[str, list[tuple[str, tuple[int, ...], str]]] = collect_own("JOBS")
-# name -> the codes at the top, the recorded job, what is changed in it
-JOB_CHANGES: dict[str, tuple[list[str], str, Callable[[Any], object]]] = collect_own("JOB_CHANGES")
-# a job that was recorded on lab nodes -> code, ranks, words of the sentence and of what is seen
-LAB_JOBS: dict[str, tuple[str, tuple[int, ...], str, str]] = collect_own("LAB_JOBS")
+# recorded job -> the top findings: code, ranks, place (the others are their consequences)
+JOBS: dict[str, list[tuple[str, tuple[int, ...], str]]] = collect_case_values("JOBS")
+# name -> codes of the top findings, the recorded job, the change in it
+JOB_CHANGES: dict[str, tuple[list[str], str, Callable[[Any], object]]] = collect_case_values(
+    "JOB_CHANGES"
+)
+# job recorded on lab nodes -> code, ranks, texts of the sentence and of ``seen``
+LAB_JOBS: dict[str, tuple[str, tuple[int, ...], str, str]] = collect_case_values("LAB_JOBS")
 JOB_FAULTS: tuple[JobFault, ...] = tuple(
     fault for module in MODULES.values() for fault in getattr(module, "JOB_FAULTS", ())
 )

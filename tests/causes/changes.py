@@ -46,25 +46,28 @@ class Change:
     severity: str = ""
 
 
-def node(world: World, name: str = UB) -> NodeAnswers:
+def get_node(world: World, name: str = UB) -> NodeAnswers:
     found: NodeAnswers = world["nodes"][name]
     return found
 
 
-def survey(world: World, name: str = UB) -> NodeSurvey:
+def get_survey(world: World, name: str = UB) -> NodeSurvey:
     found: NodeSurvey = world["nodes"][name]["node"]["facts"]["survey"]
     return found
 
 
-def variable(name: str, value: str, *nodes: str) -> Break:
+def set_variable(name: str, value: str, *nodes: str) -> Break:
     def change(world: World) -> None:
         for one in nodes or (UB,):
-            survey(world, one)["environment"]["values"][name] = {"value": value, "source": "/etc/x"}
+            get_survey(world, one)["environment"]["values"][name] = {
+                "value": value,
+                "source": "/etc/x",
+            }
 
     return change
 
 
-def nccl_conf(text: str, name: str = UB) -> Break:
+def set_nccl_conf(text: str, name: str = UB) -> Break:
     """Set a variable in NCCL's own file, as the survey reads it, and in no environment."""
 
     def change(world: World) -> None:
@@ -72,7 +75,7 @@ def nccl_conf(text: str, name: str = UB) -> Break:
             path: parse_nccl_conf(text) if path == OF_ALL else {}
             for path in list_nccl_conf_files({})
         }
-        found = survey(world, name)["environment"]
+        found = get_survey(world, name)["environment"]
         found["files"].update(held)
         for path, values in held.items():
             for key, value in values.items():
@@ -81,33 +84,33 @@ def nccl_conf(text: str, name: str = UB) -> Break:
     return change
 
 
-def master_addr(value: str, *answers: str) -> Break:
+def set_master_address(value: str, *answers: str) -> Break:
     def change(world: World) -> None:
-        variable("MASTER_ADDR", value)(world)
-        survey(world)["master_answers"] = list(answers)
+        set_variable("MASTER_ADDR", value)(world)
+        get_survey(world)["master_answers"] = list(answers)
 
     return change
 
 
-def setting(key: str, value: str, name: str = UB) -> Break:
+def change_sysctl(key: str, value: str, name: str = UB) -> Break:
     def change(world: World) -> None:
-        survey(world, name)["sysctls"][key] = value
-        facts = node(world, name)["node"]["facts"]["sysctls"]
+        get_survey(world, name)["sysctls"][key] = value
+        facts = get_node(world, name)["node"]["facts"]["sysctls"]
         if key.endswith("port_range"):
             facts["port_range"] = value
 
     return change
 
 
-def put(part: str, value: Any, *nodes: str) -> Break:
+def set_survey_part(part: str, value: Any, *nodes: str) -> Break:
     def change(world: World) -> None:
         for one in nodes or (UB,):
-            survey(world, one)[part] = copy.deepcopy(value)
+            get_survey(world, one)[part] = copy.deepcopy(value)
 
     return change
 
 
-def together(*changes: Break) -> Break:
+def combine(*changes: Break) -> Break:
     def change(world: World) -> None:
         for one in changes:
             one(world)
@@ -115,7 +118,7 @@ def together(*changes: Break) -> Break:
     return change
 
 
-def shut(
+def block_links(
     verdict: str = "dropped", place: str = "target", kinds: tuple[str, ...] = ("sample", "range")
 ) -> Break:
     """Block connections from el1 to ubuntu1."""
@@ -123,27 +126,27 @@ def shut(
     def change(world: World) -> None:
         pair = "{}>{}".format(*(world["plan"]["nodes"][n]["address"] for n in (EL, UB)))
         ports = []
-        for record in node(world, EL)["links"]["links"]:
+        for record in get_node(world, EL)["links"]["links"]:
             if record["kind"] in kinds and record["node"] == UB:
                 record.update(verdict=verdict, reached="asked", lost=0)
                 ports.append(record["port"])
         for name in (EL, UB):
-            listeners = node(world, name)["started"]["listeners"]
+            listeners = get_node(world, name)["started"]["listeners"]
             for what in ("asked", "answered"):
                 listeners[what][pair] = []
         if place in ("target", "on_the_way"):
-            node(world, EL)["started"]["listeners"]["asked"][pair] = ports
+            get_node(world, EL)["started"]["listeners"]["asked"][pair] = ports
         if place == "target":
-            node(world, UB)["started"]["listeners"]["asked"][pair] = ports
+            get_node(world, UB)["started"]["listeners"]["asked"][pair] = ports
 
     return change
 
 
-def rule(table: str, *expr: dict[str, Any], hook: str = "input", prio: int = 10) -> Break:
+def add_rule(table: str, *expr: dict[str, Any], hook: str = "input", prio: int = 10) -> Break:
     """Add a table with one chain and one rule on ubuntu1."""
 
     def change(world: World) -> None:
-        nft = survey(world)["nft"]
+        nft = get_survey(world)["nft"]
         chain = {"family": "inet", "table": table, "name": "c", "handle": 1}
         nft["chains"].append(
             {**chain, "type": "filter", "hook": hook, "prio": prio, "policy": "accept"}
@@ -159,7 +162,7 @@ def add_interface_chain(*expr: dict[str, Any], policy: str = "accept", name: str
     """Add a chain at the cluster interface, in front of all others."""
 
     def change(world: World) -> None:
-        nft = survey(world, name)["nft"]
+        nft = get_survey(world, name)["nft"]
         chain = {"family": "netdev", "table": "guard", "name": "c", "handle": 1, "policy": policy}
         place = {"type": "filter", "hook": "ingress", "prio": 0, "dev": "eth1"}
         nft["chains"].append({**chain, **place})
@@ -169,10 +172,10 @@ def add_interface_chain(*expr: dict[str, Any], policy: str = "accept", name: str
     return change
 
 
-def unanswered(world: World) -> None:
+def remove_neighbors(world: World) -> None:
     """Let neither node resolve the other's hardware address."""
     for name, peer in ((EL, UB), (UB, EL)):
-        for record in node(world, name)["links"]["links"]:
+        for record in get_node(world, name)["links"]["links"]:
             if record["node"] == peer:
                 record.update(verdict="no_route", errno="EHOSTUNREACH", neighbour="failed")
 
@@ -186,7 +189,7 @@ ARP_TYPE = {
 }
 
 
-def dport(first: int, last: int) -> dict[str, Any]:
+def match_port(first: int, last: int) -> dict[str, Any]:
     left = {"payload": {"protocol": "tcp", "field": "dport"}}
     return {"match": {"op": "==", "left": left, "right": {"range": [first, last]}}}
 
@@ -194,27 +197,27 @@ def dport(first: int, last: int) -> dict[str, Any]:
 NEW = {"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": "new"}}
 
 
-def only_table(world: World) -> None:
+def replace_firewalld(world: World) -> None:
     """Remove firewalld, and add one table with one rule."""
-    survey(world)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
-    survey(world).pop("firewalld")
+    get_survey(world)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
+    get_survey(world).pop("firewalld")
 
 
-def served(verdict: str, kind: str) -> Break:
+def block_service(verdict: str, kind: str) -> Break:
     """Let the master el1 serve Ray's control store, and block ubuntu1's connection to it."""
 
     def change(world: World) -> None:
         world["plan"]["services"] = services.read_services(["ray"], [EL, UB], [])
         for name in (EL, UB):
-            node(world, name)["node"]["tapped"] = False
-        links = node(world, UB)["links"]["links"]
+            get_node(world, name)["node"]["tapped"] = False
+        links = get_node(world, UB)["links"]["links"]
         record = next(one for one in links if one["kind"] == "master")
         links.append({**record, "port": 6379, "kind": kind, "verdict": verdict, "reached": "asked"})
 
     return change
 
 
-def rdma(
+def make_rdma_ports(
     state: str = "ACTIVE", vendor: str = "0x15b3", types: tuple[str, ...] = ("RoCE v2",)
 ) -> list[dict[str, Any]]:
     gids = [{"index": i, "type": kind, "gid": "fe80::1"} for i, kind in enumerate(types)]
@@ -232,31 +235,31 @@ def rdma(
     ]
 
 
-def gpus(count: int, driver: str = "550.1") -> dict[str, Any]:
+def make_gpus(count: int, driver: str = "550.1") -> dict[str, Any]:
     cards = [{"name": "H100", "uuid": f"GPU-{i}", "memory": "80"} for i in range(count)]
     return {"present": count > 0, "driver": driver if count else "", "cuda": "12", "cards": cards}
 
 
-def event(kind: str, text: str) -> list[dict[str, Any]]:
+def make_events(kind: str, text: str) -> list[dict[str, Any]]:
     return [{"kind": kind, "age": 12.0, "text": text}]
 
 
-def listener(command: str) -> Break:
+def add_listener(command: str) -> Break:
     def change(world: World) -> None:
         held = {"address": "0.0.0.0", "port": 29500, "pid": 9, "process": "python3"}  # noqa: S104 (recorded)
-        survey(world, EL)["sockets"]["listening"].append(
+        get_survey(world, EL)["sockets"]["listening"].append(
             {**held, "command": command, "age": 7200.0}
         )
-        for port in node(world, EL)["node"]["ports"]:
+        for port in get_node(world, EL)["node"]["ports"]:
             if port["kind"] == "master":
                 port.update(error="EADDRINUSE", holder="python3 (pid 9)")
-        links = node(world, UB)["links"]
+        links = get_node(world, UB)["links"]
         links["links"] = [r for r in links["links"] if r["kind"] != "master"]
 
     return change
 
 
-def decided(direction: Direction = "out", peer: str = EL_ADDRESS, **answer: Any) -> Break:
+def change_route(direction: Direction = "out", peer: str = EL_ADDRESS, **answer: Any) -> Break:
     """Let ubuntu1's kernel report a wrong route for packets to or from el1."""
     way: PacketRoute = {
         "peer": peer,
@@ -272,17 +275,17 @@ def decided(direction: Direction = "out", peer: str = EL_ADDRESS, **answer: Any)
     }
 
     def change(world: World) -> None:
-        held: list[PacketRoute] = node(world)["links"].setdefault("ways", [])
+        held: list[PacketRoute] = get_node(world)["links"].setdefault("ways", [])
         held.append(cast("PacketRoute", {**way, **answer}))
 
     return change
 
 
-def ends(verdict: Verdict, errno: str = "") -> Break:
+def block_reply_links(verdict: Verdict, errno: str = "") -> Break:
     """Block connections from ubuntu1 to el1."""
 
     def change(world: World) -> None:
-        for record in node(world)["links"]["links"]:
+        for record in get_node(world)["links"]["links"]:
             record.update(verdict=verdict, reached="asked", errno=errno)
 
     return change
@@ -291,21 +294,21 @@ def ends(verdict: Verdict, errno: str = "") -> Break:
 REFUSED = {"error": "EINVAL", "rule": "blackhole 10.78.5.11"}
 
 
-def one_image(*shared: str) -> Break:
+def copy_image(*shared: str) -> Break:
     """Give the nodes the same ids, as after a copy of one image."""
 
     def change(world: World) -> None:
         for name in (EL, UB):
             key = "SHA256:one" if "host_keys" in shared else f"SHA256:{name}"
             machine_id = "5" * 64 if "machine_id" in shared else name.ljust(64, "0")
-            survey(world, name)["identity"] = {"machine_id": machine_id, "host_keys": [key]}
+            get_survey(world, name)["identity"] = {"machine_id": machine_id, "host_keys": [key]}
 
     return change
 
 
-def by_hand(world: World) -> None:
+def add_neighbor(world: World) -> None:
     """Add a manual neighbor entry for el1 on ubuntu1."""
-    node(world)["links"]["neighbours"]["entries"][EL_ADDRESS] = {
+    get_node(world)["links"]["neighbours"]["entries"][EL_ADDRESS] = {
         "mac": "02:00:00:00:00:99",
         "state": "reachable",
         "dev": "eth1",
@@ -313,29 +316,29 @@ def by_hand(world: World) -> None:
     }
 
 
-def learnt_once(world: World) -> None:
+def make_neighbor_learned(world: World) -> None:
     """Give that entry the same form as a learned one."""
-    node(world)["links"]["neighbours"]["entries"][EL_ADDRESS]["by_hand"] = False
+    get_node(world)["links"]["neighbours"]["entries"][EL_ADDRESS]["by_hand"] = False
 
 
-def counted(name: str, grown: int) -> Break:
+def raise_counter(name: str, grown: int) -> Break:
     """Raise a counter of ubuntu1's kernel during the probe."""
 
     def change(world: World) -> None:
-        node(world)["started"]["listeners"]["counters"][name] = grown
+        get_node(world)["started"]["listeners"]["counters"][name] = grown
 
     return change
 
 
-def wrong_master_name(world: World) -> None:
-    answers = node(world)["node"]["facts"]["names"]["plan"]
+def set_wrong_master_name(world: World) -> None:
+    answers = get_node(world)["node"]["facts"]["names"]["plan"]
     answers["el1"] = ["127.0.0.1"]
 
 
-def other_family(world: World) -> None:
-    survey(world)["environment"]["values"].pop("GLOO_SOCKET_IFNAME")
-    node(world)["node"]["facts"]["addresses"]["fd99::1"] = "eth1"
-    survey(world)["own_answers"] = ["fd99::1"]
+def use_other_family(world: World) -> None:
+    get_survey(world)["environment"]["values"].pop("GLOO_SOCKET_IFNAME")
+    get_node(world)["node"]["facts"]["addresses"]["fd99::1"] = "eth1"
+    get_survey(world)["own_answers"] = ["fd99::1"]
 
 
 EFA: EfaSurvey = {
@@ -356,12 +359,14 @@ EFA: EfaSurvey = {
 }
 
 
-def efa(**change: Any) -> Break:
+def add_efa(**change: Any) -> Break:
     """Put an EFA on both nodes (test_efa.py covers efa.observe), with a difference on one."""
-    return together(put("efa", EFA, EL, UB), lambda w: survey(w)["efa"].update(change))
+    return combine(
+        set_survey_part("efa", EFA, EL, UB), lambda w: get_survey(w)["efa"].update(change)
+    )
 
 
-def start_of_job(*steps: tuple[str, ...], **more: Any) -> JobLogin:
+def make_job_login(*steps: tuple[str, ...], **more: Any) -> JobLogin:
     """Report the first second of a job, with failed steps: (step, subject, error, source)."""
     names = ("step", "subject", "error", "source")
     found: dict[str, Any] = {
@@ -374,17 +379,17 @@ def start_of_job(*steps: tuple[str, ...], **more: Any) -> JobLogin:
     return cast("JobLogin", {**found, **more})
 
 
-def started(*steps: tuple[str, ...], **more: Any) -> Callable[[ClusterObservations], None]:
+def fail_job_start(*steps: tuple[str, ...], **more: Any) -> Callable[[ClusterObservations], None]:
     """Report the same for ubuntu1's job in a verification."""
 
     def change(seen: ClusterObservations) -> None:
         facts = seen.nodes[UB]["node"]["facts"]
-        facts["survey"]["job_start"] = start_of_job(*steps, **more)
+        facts["survey"]["job_start"] = make_job_login(*steps, **more)
 
     return change
 
 
-def running(rank: int, name: str) -> Break:
+def run_rank(rank: int, name: str) -> Break:
     """Let a rank of a job of two run on a node."""
     job: JobProcess = {
         "pid": 9,
@@ -397,15 +402,15 @@ def running(rank: int, name: str) -> Break:
             "MASTER_ADDR": "10.78.5.11",
         },
     }
-    return put("jobs", [job], name)
+    return set_survey_part("jobs", [job], name)
 
 
-def held_to(**limits: int) -> Break:
+def limit_logins(**limits: int) -> Break:
     """Limit the logins of the job's account on ubuntu1."""
 
     def change(world: World) -> None:
         login = {"nofile": 1048576, "memlock": -1, "processes": -1, **limits}
-        node(world)["links"]["as_job"] = {
+        get_node(world)["links"]["as_job"] = {
             "account": "jobs",
             "uid": 1999,
             "tried": 4,
@@ -416,14 +421,14 @@ def held_to(**limits: int) -> Break:
     return change
 
 
-def boxed(addresses: list[str], seen_as: str, verdict: Verdict = "open") -> Break:
+def run_in_container(addresses: list[str], seen_as: str, verdict: Verdict = "open") -> Break:
     """Run ranks in a container on ubuntu1, in a network with these addresses. Peers see the other address."""
 
     def change(world: World) -> None:
-        links = [copy.deepcopy(o) for o in node(world)["links"]["links"] if o["node"] == EL][:3]
+        links = [copy.deepcopy(o) for o in get_node(world)["links"]["links"] if o["node"] == EL][:3]
         for one in links:
             one["verdict"] = verdict
-        node(world)["links"]["networks"] = [
+        get_node(world)["links"]["networks"] = [
             {
                 "pid": 4711,
                 "command": "python train.py",

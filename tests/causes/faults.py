@@ -88,12 +88,12 @@ class Fault:
         return "-".join(word for word in (self.case, self.variant) if word)
 
 
-def at(where: str, do: str, undo: str) -> tuple[Step, ...]:
+def make_step(where: str, do: str, undo: str) -> tuple[Step, ...]:
     """Make one step."""
     return (Step(where, do, undo),)
 
 
-def chain(rules: str, hook: str = "input", policy: str = "accept") -> str:
+def make_chain(rules: str, hook: str = "input", policy: str = "accept") -> str:
     """Make an nftables table with one chain. Semicolons separate the ``rules``."""
     head = f"type filter hook {hook} priority 0; policy {policy};"
     return (
@@ -104,9 +104,9 @@ def chain(rules: str, hook: str = "input", policy: str = "accept") -> str:
     )
 
 
-def wall(rules: str, hook: str = "input", policy: str = "accept") -> tuple[Step, ...]:
+def add_firewall(rules: str, hook: str = "input", policy: str = "accept") -> tuple[Step, ...]:
     """Make a firewall on the victim."""
-    return at(VICTIM, chain(rules, hook, policy), "nft delete table inet fault")
+    return make_step(VICTIM, make_chain(rules, hook, policy), "nft delete table inet fault")
 
 
 # The policy that accepts the peers, and its rule for the range.
@@ -116,12 +116,12 @@ JOB = "firewall-cmd -q --policy=fullmesh-job"
 DATA = '"rule family=ipv4 source ipset=fullmesh-peers4 port port=$FIRST-$LAST protocol=tcp accept"'
 
 
-def both(change: str) -> str:
+def change_policy(change: str) -> str:
     """Change that policy, both its runtime and its permanent configuration."""
     return f"{JOB} {change}\n{JOB} --permanent {change}"
 
 
-def on_the_way(rule: str, *cables: str) -> tuple[Step, ...]:
+def add_rule_between(rule: str, *cables: str) -> tuple[Step, ...]:
     """Add a rule between the nodes, on this machine's end of a node's cable."""
     do, undo = [], []
     for number, cable in enumerate(cables):
@@ -132,51 +132,51 @@ def on_the_way(rule: str, *cables: str) -> tuple[Step, ...]:
             f'$NFT "add rule {table} way {rule}"',
         ]
         undo.append(f"$NFT delete table {table}")
-    return at(OUTSIDE, "\n".join(do), "\n".join(undo))
+    return make_step(OUTSIDE, "\n".join(do), "\n".join(undo))
 
 
-def sysctl(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
+def set_sysctl(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
     """Set a sysctl. The undo restores its old value."""
     key, value = setting.split("=", 1)
     path = "/proc/sys/" + key.replace(".", "/")
     keep = f"/run/fault.{key}"
-    return at(
+    return make_step(
         where, f"cat {path} > {keep}; echo {value} > {path}", f"cat {keep} > {path}; rm {keep}"
     )
 
 
-def edited(path: str, edit: str, where: str = VICTIM, after: str = "true") -> tuple[Step, ...]:
+def edit_file(path: str, edit: str, where: str = VICTIM, after: str = "true") -> tuple[Step, ...]:
     """Edit a file. The undo restores its bytes in place, because /etc/hosts is a mount in a container."""
     keep = f"/run/fault{path.replace('/', '_')}"
     do = f"[ -e {path} ] && cat {path} > {keep}; touch {path}; {edit}"
     undo = f"if [ -e {keep} ]; then cat {keep} > {path}; rm {keep}; else rm {path}; fi; {after}"
-    return at(where, do, undo)
+    return make_step(where, do, undo)
 
 
-def job_variable(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
+def set_job_variable(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
     """Set a variable of the job's environment on a configured node."""
     name = setting.split("=", 1)[0]
     text = f"sed '/^{name}=/d' /run/fault_etc_fullmesh_env > /etc/fullmesh/env; echo \"{setting}\" >> /etc/fullmesh/env"
-    return edited("/etc/fullmesh/env", text, where)
+    return edit_file("/etc/fullmesh/env", text, where)
 
 
-def login_variable(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
+def set_login_variable(setting: str, where: str = VICTIM) -> tuple[Step, ...]:
     """Set a variable of the job's environment on an unconfigured node, where a login keeps its first values."""
     change = f'echo "{setting}" >> /etc/environment; {NEW_LOGIN}'
-    return edited("/etc/environment", change, where, after=NEW_LOGIN)
+    return edit_file("/etc/environment", change, where, after=NEW_LOGIN)
 
 
-def closed(path: str, mode: str, where: str = VICTIM) -> tuple[Step, ...]:
+def set_mode(path: str, mode: str, where: str = VICTIM) -> tuple[Step, ...]:
     """Give a file or folder another mode."""
     keep = f"/run/fault.mode{path.replace('/', '_')}"
     do = f"stat -c %a {path} > {keep}; chmod {mode} {path}"
-    return at(where, do, f"chmod $(cat {keep}) {path}; rm {keep}")
+    return make_step(where, do, f"chmod $(cat {keep}) {path}; rm {keep}")
 
 
 def job_account(do: str, undo: str = "true") -> tuple[Step, ...]:
     """Give jobs the account ``trainer``, as launchers_job_user does, then run *do*."""
     unit, keep = "/etc/systemd/system/fullmesh-job@.service", "/run/fault.unit"
-    return at(
+    return make_step(
         VICTIM,
         f"useradd -m -s /bin/bash trainer; cp -p {unit} {keep}\n"
         f"sed -i 's/^User=.*/User=trainer/; s/^ExecStartPre=.*/ExecStartPre=/' {unit}\n{do}\nsystemctl daemon-reload",
@@ -184,18 +184,18 @@ def job_account(do: str, undo: str = "true") -> tuple[Step, ...]:
     )
 
 
-def hosts(edit: str, where: str = VICTIM) -> tuple[Step, ...]:
+def edit_hosts(edit: str, where: str = VICTIM) -> tuple[Step, ...]:
     """Edit /etc/hosts: ``edit`` prints the new text, and ``$OLD`` is the old one."""
-    return edited(
+    return edit_file(
         "/etc/hosts",
         f"OLD=/run/fault_etc_hosts; {{ {edit}; }} > /run/fault.new; cat /run/fault.new > /etc/hosts; rm /run/fault.new",
         where,
     )
 
 
-def service(command: str, where: str = VICTIM) -> tuple[Step, ...]:
+def run_service(command: str, where: str = VICTIM) -> tuple[Step, ...]:
     """Run a process until the undo. The step waits until it prints ``ready``."""
-    return at(
+    return make_step(
         where,
         "systemctl reset-failed fault.service 2>/dev/null || true\n"
         "rm -f /run/fault.ready\n"
@@ -205,7 +205,7 @@ def service(command: str, where: str = VICTIM) -> tuple[Step, ...]:
     )
 
 
-def python(code: str, *words: str) -> str:
+def make_python_command(code: str, *words: str) -> str:
     """Make a Python program the command of a service."""
     lines = [
         "import socket, time",
@@ -229,7 +229,7 @@ LISTEN = "s = socket.create_server(('0.0.0.0', 29500))"
 JSON = "$(python3 -I -S -c 'import json; print(json.__file__)')"
 
 
-def in_python(code: str) -> str:
+def run_in_every_python(code: str) -> str:
     """Run code in every Python program on the node that reads or writes JSON."""
     return (
         f"file={JSON}; cp -p $file /run/fault.json; printf '{code}' >> /run/fault.json\n"
@@ -240,9 +240,9 @@ def in_python(code: str) -> str:
 NOT_IN_PYTHON = f"umount {JSON}; rm -f /run/fault.json"
 
 
-def memlock(value: int) -> str:
+def report_memlock(value: int) -> str:
     """Set the limit of locked memory that Python reports. A lab cannot raise that of its host."""
-    return in_python(
+    return run_in_every_python(
         "import resource\\nreal = resource.getrlimit\\nresource.getrlimit = lambda what:"
         f" ({value}, {value}) if what == resource.RLIMIT_MEMLOCK else real(what)\\n"
     )
@@ -265,7 +265,7 @@ echo Ethernet > {port}/link_layer; echo '100 Gb/sec (4X EDR)' > {port}/rate
 echo {vendor} > /run/fault.class/infiniband/{name}/device/vendor
 echo fe80:0000:0000:0000:0200:00ff:fe00:0001 > {port}/gids/0; echo '{kind}' > {port}/gid_attrs/types/0
 mount --bind /run/fault.class /sys/class
-{memlock(locked)}"""
+{report_memlock(locked)}"""
 
 
 NO_RDMA = f"""umount /sys/class || true; umount /run/fault.class || true; rmdir /run/fault.class
@@ -276,19 +276,19 @@ def fake_gpus(play: str, *victim: str) -> tuple[Step, ...]:
     """Make GPUs on both nodes: the real nvidia-smi over a simulated NVML. *victim*: differences of the faulty node."""
     settings = f"PYTHONPATH={ROOT}/src FULLMESH_LAB_HOME={paths.find().home}"
     command = f"env {settings} {sys.executable} -m devtools.lab gpus --name $LAB"
-    return at(
+    return make_step(
         OUTSIDE,
         f"{command} $PEER {play} && {command} $VICTIM {play} {shlex.join(victim)}",
         f"{command} $VICTIM none; {command} $PEER none",
     )
 
 
-def gpu(case: str, *victim: str) -> Fault:
+def make_gpu_fault(case: str, *victim: str) -> Fault:
     """Make a fault of eight H100 on a node that looks like a machine."""
     return Fault(f"gpu-{case}", BARE, fake_gpus("h100x8 machine=1", *victim))
 
 
-def gpu_way(case: str, *victim: str) -> Fault:
+def make_gpu_path_fault(case: str, *victim: str) -> Fault:
     """Do the same with eight RDMA NICs, which need more locked memory than this machine gives its labs."""
-    steps = at(ALL, memlock(-1), NOT_IN_PYTHON)
+    steps = make_step(ALL, report_memlock(-1), NOT_IN_PYTHON)
     return Fault(f"gpu-{case}", BARE, steps + fake_gpus("h100x8 machine=1 rdma=8", *victim))

@@ -13,33 +13,35 @@ from fullmesh.settings import ROOT
 STATE = "/srv/jobs/state"
 HEALTHY = MAIN + "while True:\n    time.sleep(0.01)\n    dist.all_reduce(grads)\n"
 # a large step: its data is in flight when the cable is cut
-CARRIES = MAIN + "big = torch.ones(1 << 20)\nwhile True:\n    dist.all_reduce(big)\n"
+LARGE_STEPS = MAIN + "big = torch.ones(1 << 20)\nwhile True:\n    dist.all_reduce(big)\n"
 # Control groups of version 1, because on a hybrid machine version 2 lacks these controllers. If
 # version 2 has them, these can't be mounted and the test fails.
 CPU, MEMORY = "/run/fullmesh-hang/cpu", "/run/fullmesh-hang/memory"
-GROUPS = f"mkdir -p {CPU} {MEMORY}; findmnt {CPU} >/dev/null || mount -t cgroup -o cpu none {CPU}; "
-GROUPS += f"findmnt {MEMORY} >/dev/null || mount -t cgroup -o memory none {MEMORY}; "
-GROUPS += f"mkdir -p {CPU}/fullmesh-hang {MEMORY}/fullmesh-hang"
-NO_GROUPS = f"sleep 1; rmdir {CPU}/fullmesh-hang {MEMORY}/fullmesh-hang; umount {CPU} {MEMORY}"
+MAKE_GROUPS = (
+    f"mkdir -p {CPU} {MEMORY}; findmnt {CPU} >/dev/null || mount -t cgroup -o cpu none {CPU}; "
+)
+MAKE_GROUPS += f"findmnt {MEMORY} >/dev/null || mount -t cgroup -o memory none {MEMORY}; "
+MAKE_GROUPS += f"mkdir -p {CPU}/fullmesh-hang {MEMORY}/fullmesh-hang"
+REMOVE_GROUPS = f"sleep 1; rmdir {CPU}/fullmesh-hang {MEMORY}/fullmesh-hang; umount {CPU} {MEMORY}"
 DISK = "/mnt/fullmesh-hang"
-# its process ends only now
-NO_DISK = (
+# the process of the test ends only after this
+REMOVE_DISK = (
     f"fsfreeze -u {DISK} || true; for i in 1 2 3 4 5 6 7 8 9; do umount {DISK} && break; sleep 1; done; "
     "rm -f /var/tmp/fullmesh-hang.img"
 )
 MAKE_DISK = (
     # an interrupted run leaves its disk behind
-    f"! findmnt {DISK} >/dev/null || ({NO_DISK}); mkdir -p {DISK}; truncate -s 32M /var/tmp/fullmesh-hang.img; "
+    f"! findmnt {DISK} >/dev/null || ({REMOVE_DISK}); mkdir -p {DISK}; truncate -s 32M /var/tmp/fullmesh-hang.img; "
     "mkfs.ext4 -q -F /var/tmp/fullmesh-hang.img; "
     f"mount -o loop /var/tmp/fullmesh-hang.img {DISK}; chown trainer {DISK}"
 )
-# Stands in for a network file system whose server is gone, because this kernel has no NFS.
-FILES, SERVER = "/mnt/fullmesh-files", "/run/fullmesh-hang-files.py"
+# Simulates a network file system whose server is gone, because this kernel has no NFS.
+SERVED_FOLDER, SERVER = "/mnt/fullmesh-files", "/run/fullmesh-hang-files.py"
 MOUNT_FILES = (
-    f"mkdir -p {FILES}; test -e /dev/fuse || mknod -m 666 /dev/fuse c 10 229; cat > {SERVER} <<'END-OF-FILE'\n"
+    f"mkdir -p {SERVED_FOLDER}; test -e /dev/fuse || mknod -m 666 /dev/fuse c 10 229; cat > {SERVER} <<'END-OF-FILE'\n"
     f"{(ROOT / 'tests/support/stalled_files.py').read_text()}\nEND-OF-FILE\n"
-    f"setsid python3 {SERVER} {FILES} >/dev/null 2>&1 </dev/null & "
-    f"for i in 1 2 3 4 5 6 7 8 9; do findmnt {FILES} && break; sleep 0.3; done; test -s {FILES}/batch"
+    f"setsid python3 {SERVER} {SERVED_FOLDER} >/dev/null 2>&1 </dev/null & "
+    f"for i in 1 2 3 4 5 6 7 8 9; do findmnt {SERVED_FOLDER} && break; sleep 0.3; done; test -s {SERVED_FOLDER}/batch"
 )
 LOGGER = "threading.Thread(target=time.sleep, args=(1000,), name='logger').start()\n"
 
@@ -57,15 +59,15 @@ class JobFault:
             line is expected.
         file: the file with that line.
         files: other files of the job.
-        each: ranks of a node. There are two nodes.
+        each: ranks per node. There are two nodes.
         at: the rank whose node the scripts run on.
         breaks: a script that root runs when all ranks are ready, with PID.
         undo: its undo.
         prepares: the same before the job starts.
         also: the codes of further causes.
         settle: seconds until the job is certainly hung.
-        words: options of ``fullmesh hang``.
-        says: texts that its output must contain.
+        options: of ``fullmesh hang``.
+        expected: texts that its output must contain.
         pulls: the cable of that node is cut as well.
         record: the ranks' answers are kept for the unit tests, because the evidence comes from the
             kernel.
@@ -86,8 +88,8 @@ class JobFault:
     prepares: str = ""
     also: tuple[str, ...] = ()
     settle: float = 3.0
-    words: tuple[str, ...] = ()
-    says: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
     pulls: bool = False
     record: bool = False
 
@@ -97,7 +99,7 @@ class JobFault:
         return 2 * self.each
 
 
-def known_fault(
+def make_known_fault(
     name: str, what: str, code: str, ranks: tuple[int, ...], line: str = "", **more: object
 ) -> JobFault:
     """Make a fault from a job that the rules were written with."""
@@ -151,11 +153,11 @@ MANY = JobFault(
     at=40,
 )
 
-# Jobs for which the only answer must be that every rank continues.
+# Jobs for which the only finding must be that every rank continues.
 HEALTHY_JOBS: tuple[JobFault, ...] = (
     JobFault("healthy", "two ranks", HEALTHY, "HG-162", (0, 1)),
     JobFault("healthy_four", "four ranks", HEALTHY, "HG-162", (0, 1, 2, 3), each=2),
-    known_fault("long_step", "steps of 0.4 s", "HG-162", (0, 1)),
+    make_known_fault("long_step", "steps of 0.4 s", "HG-162", (0, 1)),
     JobFault(
         "healthy_varied",
         "steps that vary on both ranks",
@@ -163,7 +165,7 @@ HEALTHY_JOBS: tuple[JobFault, ...] = (
         "HG-162",
         (0, 1),
         settle=8.0,
-        words=("--samples", "4"),
+        options=("--samples", "4"),
     ),
     JobFault(
         "healthy_pipeline",
@@ -172,6 +174,6 @@ HEALTHY_JOBS: tuple[JobFault, ...] = (
         "HG-162",
         (0, 1),
         settle=8.0,
-        words=("--samples", "4"),
+        options=("--samples", "4"),
     ),
 )

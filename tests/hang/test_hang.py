@@ -62,7 +62,7 @@ def find_difference(job: Job, fault: JobFault, answer: Answer) -> str:
     if other_causes != sorted(fault.also):
         return f"other causes: {other_causes}"
     text = first["cause"] + first["seen"]
-    missing = [one for one in fault.says if one not in text]
+    missing = [one for one in fault.expected if one not in text]
     return f"the finding lacks {missing}" if missing else ""
 
 
@@ -71,7 +71,7 @@ def test_hung_job_has_the_right_cause(
     bench: Bench, fault: JobFault, recording_folder: Path | None
 ) -> None:
     with run_hung_job(bench, fault) as job:
-        answer = bench.query_job(*fault.words)
+        answer = bench.query_job(*fault.options)
         if recording_folder and fault.record:
             bench.record(recording_folder / f"{fault.name}.json")
         difference = find_difference(job, fault, answer)
@@ -92,7 +92,7 @@ def test_one_of_64_ranks_hangs(bench: Bench) -> None:
 @pytest.mark.parametrize("fault", [pytest.param(one, id=one.name) for one in HEALTHY_JOBS])
 def test_healthy_job_has_no_other_finding(bench: Bench, fault: JobFault) -> None:
     with run_hung_job(bench, fault) as job:
-        answer = bench.query_job(*fault.words)
+        answer = bench.query_job(*fault.options)
     difference = find_difference(job, fault, answer) or (
         "" if answer.code == 0 else f"exit code {answer.code}"
     )

@@ -6,7 +6,7 @@ import copy
 from functools import cache
 from typing import Any
 
-from causes.changes import Break, put, setting, survey, together
+from causes.changes import Break, change_sysctl, combine, get_survey, set_survey_part
 from record_files import RECORDED, load_record
 from records import EL1 as EL
 from records import UBUNTU1 as UB
@@ -27,14 +27,14 @@ def recorded(name: str) -> NextBoot:
 def with_boots(world: World) -> None:
     """Both nodes say what the next boot brings, and as much of what runs now as it is held against."""
     for name in (EL, UB):
-        survey(world, name)["next_boot"] = copy.deepcopy(recorded(name))
+        get_survey(world, name)["next_boot"] = copy.deepcopy(recorded(name))
         for key, kept in recorded(name)["settings"].items():
             if kept["source"]:
-                survey(world, name)["sysctls"][key] = kept["value"]
+                get_survey(world, name)["sysctls"][key] = kept["value"]
 
 
 def boot(world: World, name: str = UB) -> NextBoot:
-    return survey(world, name)["next_boot"]
+    return get_survey(world, name)["next_boot"]
 
 
 def unit(name: str, node: str = UB, **fields: Any) -> Break:
@@ -62,7 +62,7 @@ def kept(part: str, value: Any, *, node: str = UB) -> Break:
 
 def machine(change: Break) -> Break:
     """No container, whose /dev/shm is the host's business."""
-    return together(kept("container", value=False), kept("mounts", []), change)
+    return combine(kept("container", value=False), kept("mounts", []), change)
 
 
 def at_boot(key: str, value: str, source: str = "/etc/sysctl.d/99-x.conf") -> Break:
@@ -107,7 +107,7 @@ def line(point: str, *, waits: bool, there: bool, size: int = 0) -> Break:
 
 
 def selinux(mode: str) -> Break:
-    return put("selinux", {"mode": mode, "denials": []})
+    return set_survey_part("selinux", {"mode": mode, "denials": []})
 
 
 TABLES = {"source": "/etc/nftables.conf", "tables": ["inet wall"], "drops": True}
@@ -118,37 +118,37 @@ AUTO = {"point": "/home", "kind": "autofs", "what": "auto.home", "size": 0}
 
 # What is no finding.
 HARMLESS: dict[str, Break] = {
-    "written with other blanks": together(
-        setting("net.ipv4.ip_local_port_range", "50000\t54095"),
+    "written with other blanks": combine(
+        change_sysctl("net.ipv4.ip_local_port_range", "50000\t54095"),
         at_boot("net.ipv4.ip_local_port_range", "50000 54095"),
     ),
-    "the same ports in another order": together(
-        setting(RESERVED, "1-2,5"), at_boot(RESERVED, "5,1,2")
+    "the same ports in another order": combine(
+        change_sysctl(RESERVED, "1-2,5"), at_boot(RESERVED, "5,1,2")
     ),
-    "tuned sets it later": together(
+    "tuned sets it later": combine(
         at_boot("net.core.somaxconn", "128"), kept("tuned", ["net.core.somaxconn"])
     ),
     "no file sets it, and the kernel's own value depends on the machine": at_boot(
         "net.core.somaxconn", "", ""
     ),
-    "one ssh stands in for another": together(
+    "one ssh stands in for another": combine(
         unit("ssh.service", file="disabled", active="active"), unit("ssh.socket", file="enabled")
     ),
     "a service that is off now": unit("chrony.service", file="disabled", active="inactive"),
     "no ufw.conf says yes": unit("ufw.service"),
-    "a file of nft that stops nothing": together(
+    "a file of nft that stops nothing": combine(
         unit("nftables.service", file="enabled"), kept("tables", {**TABLES, "drops": False})
     ),
-    "nftables is not started at boot": together(
+    "nftables is not started at boot": combine(
         unit("nftables.service", file="disabled"), kept("tables", TABLES)
     ),
     "a leased address": kept("address", {"card": "eth1", "leased": True, "kept": False}),
     "a route that a file has": route(known=True),
     "an automounter's": mounted("/home/me", "nfs4", 0, AUTO),
     "a container's /dev/shm": mounted("/dev/shm", "tmpfs", 1 << 36),  # noqa: S108
-    "a mount of fstab": together(mounted("/data"), line("/data", waits=True, there=True)),
+    "a mount of fstab": combine(mounted("/data"), line("/data", waits=True, there=True)),
     "a line with nofail": line("/data", waits=False, there=False),
-    "the kernel's arguments force the mode": together(
+    "the kernel's arguments force the mode": combine(
         selinux("permissive"),
         kernel(arguments=["enforcing=0"], next_arguments=["enforcing=0"]),
         kept("selinux_kept", "enforcing"),

@@ -41,10 +41,10 @@ def said(*changes: changes.Break) -> list[tuple[str, str]]:
 def test_a_backlog_is_compared_with_simultaneous_connections(
     name: str, most: int, found: list[tuple[str, str]]
 ) -> None:
-    assert said(changes.setting(BACKLOG, str(most), name)) == found
+    assert said(changes.change_sysctl(BACKLOG, str(most), name)) == found
 
 
 def test_a_small_backlog_does_not_hide_a_blocked_link() -> None:
-    found = said(changes.setting(BACKLOG, "1", EL1), changes.shut())
+    found = said(changes.change_sysctl(BACKLOG, "1", EL1), changes.block_links())
     assert ("DG-144", "warning") in found
     assert [severity for _, severity in found].count("error") == 1

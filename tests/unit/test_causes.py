@@ -78,7 +78,9 @@ def test_no_two_modules_have_one_code() -> None:
 def test_each_case_file_belongs_to_a_cause() -> None:
     files = {path.stem for path in cases.FOLDER.glob("*/*.py")} - {"__init__"}
     assert {module.__name__.rpartition(".")[2] for module in cases.MODULES.values()} == files
-    assert len(cases.HELD) == sum(len(getattr(m, "CHANGES", {})) for m in cases.MODULES.values())
+    assert len(cases.CHANGE_CASES) == sum(
+        len(getattr(m, "CHANGES", {})) for m in cases.MODULES.values()
+    )
 
 
 def test_a_fault_is_a_case_of_its_cause() -> None:

@@ -7,7 +7,7 @@ from functools import cache
 
 import records
 from causes.cases import CHANGES
-from causes.changes import Break, put, setting, survey, together
+from causes.changes import Break, change_sysctl, combine, get_survey, set_survey_part
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
@@ -31,7 +31,7 @@ def healthy() -> records.World:
 
 def look(*changes: Break) -> ClusterEvidence:
     world = copy.deepcopy(healthy())
-    together(*changes)(world)
+    combine(*changes)(world)
     return judge.build_evidence(
         world["plan"], records.convert_answers(world["nodes"]), records.ABOUT
     )
@@ -60,14 +60,16 @@ def test_healthy_nodes_differ_only_in_names_and_volatile_values() -> None:
 
 
 def test_a_value_is_shown_with_its_nodes() -> None:
-    (one,) = new(compare.find_differences(look(setting("net.ipv4.conf.all.arp_ignore", "1"))))
+    (one,) = new(compare.find_differences(look(change_sysctl("net.ipv4.conf.all.arp_ignore", "1"))))
     assert one.what == "sysctls/net.ipv4.conf.all.arp_ignore"
     assert one.values == {"0": [EL], "1": [UB]}
     assert set(one.odd) == {EL, UB}  # of two nobody knows which is right
 
 
 def test_the_odd_one_of_three_nodes_is_named() -> None:
-    found = compare.find_differences(look(third, setting("net.ipv4.conf.all.arp_ignore", "1")))
+    found = compare.find_differences(
+        look(third, change_sysctl("net.ipv4.conf.all.arp_ignore", "1"))
+    )
     (one,) = [one for one in found if one.what.startswith("sysctls/")]
     assert (one.odd, list(one.values)[-1], one.weight) == ((UB,), "0", 1)
 
@@ -75,23 +77,25 @@ def test_the_odd_one_of_three_nodes_is_named() -> None:
 def test_a_shared_identity_is_found_on_any_nic() -> None:
     def one_mac(world: records.World) -> None:
         for name in (EL, UB):
-            survey(world, name)["interfaces"][-1]["mac"] = "02:00:00:00:00:01"
+            get_survey(world, name)["interfaces"][-1]["mac"] = "02:00:00:00:00:01"
 
     (one,) = compare.find_shared_identities(look(one_mac))
     assert (one.what, one.values) == ("hardware address", {"02:00:00:00:00:01": [EL, UB]})
 
 
 def test_no_comparison_if_every_finding_has_a_cause() -> None:
-    assert compare.rank_candidates(look(setting("net.ipv4.conf.all.arp_ignore", "1")), []) == []
+    assert (
+        compare.rank_candidates(look(change_sysctl("net.ipv4.conf.all.arp_ignore", "1")), []) == []
+    )
     mild = Finding("VC-201", "L2", "x", node=UB, severity="warning")
     assert compare.list_unexplained_errors([mild]) == []
 
 
 def test_candidates_are_weighed_against_the_symptom() -> None:
     def mtu(world: records.World) -> None:
-        next(nic for nic in survey(world)["interfaces"] if nic["name"] == "eth1")["mtu"] = 9000
+        next(nic for nic in get_survey(world)["interfaces"] if nic["name"] == "eth1")["mtu"] = 9000
 
-    both = look(mtu, setting("net.ipv4.conf.all.arp_ignore", "1"))
+    both = look(mtu, change_sysctl("net.ipv4.conf.all.arp_ignore", "1"))
     assert new(compare.rank_candidates(both, [LARGE]))[0].what == "interfaces/CARD/mtu"
     assert (
         new(compare.rank_candidates(both, [DROPPED]))[0].what
@@ -100,7 +104,7 @@ def test_candidates_are_weighed_against_the_symptom() -> None:
 
 
 def test_nodes_that_the_symptom_does_not_touch_are_no_candidates() -> None:
-    elsewhere = look(third, setting("net.ipv4.conf.all.arp_ignore", "1", "el2"))
+    elsewhere = look(third, change_sysctl("net.ipv4.conf.all.arp_ignore", "1", "el2"))
     found = compare.rank_candidates(elsewhere, [DROPPED])
     assert "sysctls/net.ipv4.conf.all.arp_ignore" not in [one.what for one in found]
 
@@ -124,7 +128,7 @@ def test_of_many_nodes_some_are_held_against_the_broken_ones() -> None:
 
 
 def test_differences_that_cannot_matter_are_omitted() -> None:
-    found = compare.rank_candidates(look(put("shm", {"size": 1, "free": 1})), [DROPPED])
+    found = compare.rank_candidates(look(set_survey_part("shm", {"size": 1, "free": 1})), [DROPPED])
     assert new(found) == []
 
 
@@ -156,7 +160,7 @@ def test_any_change_is_among_the_first_candidates_without_a_rule() -> None:
 
 def test_differences_are_shown_with_an_unexplained_finding() -> None:
     world = copy.deepcopy(healthy())
-    together(CHANGES["between"][2], setting("net.ipv4.conf.all.arp_ignore", "1"))(world)
+    combine(CHANGES["between"][2], change_sysctl("net.ipv4.conf.all.arp_ignore", "1"))(world)
     found = records.diagnose_answers(world)
     assert [one["code"] for one in found["findings"]] == ["DG-115"]
     text = f"sysctls/net.ipv4.conf.all.arp_ignore: 0 on {EL}; 1 on {UB}"

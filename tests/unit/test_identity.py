@@ -44,7 +44,7 @@ def test_neither_id_nor_key_leaves_the_node(place: Path) -> None:
 
 def test_nodes_of_one_image_are_one_finding() -> None:
     world = records.load_world("healthy")
-    changes.one_image("machine_id", "host_keys")(world)
+    changes.copy_image("machine_id", "host_keys")(world)
     (finding,) = records.diagnose_answers(world)["findings"]
     assert "one machine-id, ssh host keys" in finding["cause"]
     assert finding["seen"] == "555555555555, SHA256:one"
@@ -54,5 +54,5 @@ def test_nodes_of_one_image_are_one_finding() -> None:
 
 def test_nodes_without_a_common_identity_are_distinct() -> None:
     world = records.load_world("healthy")
-    changes.one_image()(world)
+    changes.copy_image()(world)
     assert records.diagnose_answers(world)["findings"] == []

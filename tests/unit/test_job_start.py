@@ -15,7 +15,7 @@ import fullmesh_start
 import pytest
 import records
 from ansible.module_utils.fullmesh.survey import job_start, job_start_program
-from causes.changes import start_of_job, started, survey
+from causes.changes import fail_job_start, get_survey, make_job_login
 from records import EL1
 from records import UBUNTU1 as UB
 
@@ -455,7 +455,7 @@ def judged(change: Callable[[ClusterObservations], None], *, manifest: bool = Tr
 def test_an_override_on_all_nodes_may_be_meant() -> None:
     def everywhere(seen: ClusterObservations) -> None:
         for node in seen.nodes.values():
-            node["node"]["facts"]["survey"]["job_start"] = start_of_job(
+            node["node"]["facts"]["survey"]["job_start"] = make_job_login(
                 command={"NCCL_SOCKET_IFNAME": "eth0"}, file={"NCCL_SOCKET_IFNAME": "=eth1"}
             )
 
@@ -466,17 +466,17 @@ def test_an_override_on_all_nodes_may_be_meant() -> None:
     ("name", "severity"), [("NPROC_PER_NODE", "warning"), ("MASTER_PORT", "error")]
 )
 def test_another_number_of_ranks_on_a_node_is_a_warning(name: str, severity: str) -> None:
-    (finding,) = judged(started(login={name: "7"}, file={name: "1"}))
+    (finding,) = judged(fail_job_start(login={name: "7"}, file={name: "1"}))
     assert (finding.code, finding.severity) == ("VC-321", severity)
 
 
 def test_values_with_the_same_effect_are_no_finding() -> None:
-    same = started(
+    same = fail_job_start(
         command={"NCCL_SOCKET_IFNAME": "eth1", "NCCL_DEBUG": "INFO", "MASTER_PORT": "29500"},
         file={"NCCL_SOCKET_IFNAME": "=eth1", "NCCL_DEBUG": "WARN", "MASTER_PORT": "29500"},
     )
     assert judged(same) == []
-    assert judged(started()) == []
+    assert judged(fail_job_start()) == []
 
 
 @pytest.mark.parametrize(
@@ -500,19 +500,19 @@ def test_values_with_the_same_effect_are_no_finding() -> None:
 def test_only_what_stops_a_job_is_an_error(
     step: tuple[str, ...], more: dict[str, Any], severity: str
 ) -> None:
-    (finding,) = judged(started(step, **more), manifest=False)
+    (finding,) = judged(fail_job_start(step, **more), manifest=False)
     assert (finding.severity, finding.node) == (severity, UB)
 
 
 def test_a_name_that_root_cannot_resolve_either_is_another_cause() -> None:
-    assert judged(started(("resolve", "nosuch", "Name or service not known"))) == []
+    assert judged(fail_job_start(("resolve", "nosuch", "Name or service not known"))) == []
 
 
 @pytest.mark.parametrize("interface", ["eth9", "eth0"])
 def test_a_variable_of_the_accounts_own_profile_is_judged(interface: str) -> None:
     world = copy.deepcopy(records.load_world("healthy"))
-    survey(world)["environment"].update(values={}, files={})
-    survey(world)["job_start"] = start_of_job(
+    get_survey(world)["environment"].update(values={}, files={})
+    get_survey(world)["job_start"] = make_job_login(
         login={"GLOO_SOCKET_IFNAME": interface},
         sources={"GLOO_SOCKET_IFNAME": "/home/jobs/.profile:9"},
     )
@@ -528,7 +528,7 @@ def test_without_a_plan_the_network_that_all_nodes_use_is_meant(
     world = copy.deepcopy(records.load_world("healthy"))
     world["plan"].update(guessed=True, assumed=True)
     for name in nodes:
-        values = survey(world, name)["environment"]["values"]
+        values = get_survey(world, name)["environment"]["values"]
         values["GLOO_SOCKET_IFNAME"] = {"value": "eth0", "source": "/etc/environment"}
     found = [one["code"] for one in records.diagnose_answers(world)["findings"]]
     assert [code for code in found if code == "DG-189"] == codes
@@ -536,7 +536,7 @@ def test_without_a_plan_the_network_that_all_nodes_use_is_meant(
 
 def test_a_login_that_overrides_the_plan_explains_what_follows() -> None:
     world = copy.deepcopy(records.load_world("healthy"))
-    survey(world)["job_start"] = start_of_job(
+    get_survey(world)["job_start"] = make_job_login(
         command={"GLOO_SOCKET_IFNAME": "eth9"}, file={"GLOO_SOCKET_IFNAME": "eth1"}
     )
     (finding,) = records.diagnose_answers(world)["findings"]
@@ -672,7 +672,7 @@ def test_an_account_without_a_login_on_all_its_nodes_is_that_of_a_service(
         for name, node in seen.nodes.items():
             steps = [step] if everywhere or name == UB else []
             account = "jobs" if name == UB else others
-            start = start_of_job(*steps, account=account)
+            start = make_job_login(*steps, account=account)
             node["node"]["facts"]["survey"]["job_start"] = start
 
     assert [one.node for one in judged(change) if one.code == "VC-319"] == named

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.probe import job_network, login
-from causes.changes import boxed, held_to, node, survey
+from causes.changes import get_node, get_survey, limit_logins, run_in_container
 from records import UBUNTU1, World, diagnose_answers, load_world
 
 # of a login on a lab node
@@ -102,19 +102,19 @@ def test_the_daemon_is_the_last_of_its_name(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_missing_parts_of_the_probe_are_reported_once() -> None:
     held = load_world("healthy")
-    held_to(nofile=4)(held)
-    survey(held)["limits"] = {"nofile": 4, "nofile_hard": 4, "memlock": -1}
+    limit_logins(nofile=4)(held)
+    get_survey(held)["limits"] = {"nofile": 4, "nofile_hard": 4, "memlock": -1}
     assert "DG-185" not in [one["code"] for one in diagnose_answers(held)["findings"]]
 
 
 def test_few_files_for_logins_are_a_warning_with_units() -> None:
     held = load_world("healthy")
-    held_to(processes=20)(held)
-    survey(held).pop("job_unit", None)
+    limit_logins(processes=20)(held)
+    get_survey(held).pop("job_unit", None)
     (found,) = (one for one in diagnose_answers(held)["findings"] if one["code"] == "DG-185")
     assert found["severity"] == "error"
     assert "'jobs - nproc unlimited'" in found["fix"]
-    survey(held)["job_unit"] = {
+    get_survey(held)["job_unit"] = {
         "drop_ins": [],
         "nofile": -1,
         "allow": [],
@@ -132,8 +132,8 @@ def box(held: World) -> Any:
 
 def test_a_reachable_separate_network_is_accepted() -> None:
     held = load_world("healthy")
-    boxed(["10.78.5.77"], "10.78.5.77")(held)
-    assert node(held, UBUNTU1)["links"]["networks"]
+    run_in_container(["10.78.5.77"], "10.78.5.77")(held)
+    assert get_node(held, UBUNTU1)["links"]["networks"]
     assert box(held) == []
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import records
-from causes.changes import survey
-from causes.rdma import make_try, tried
+from causes.changes import get_survey
+from causes.rdma import make_try, set_results
 from hypothesis import given
 from hypothesis import strategies as st
 from test_compare import third
@@ -140,8 +140,8 @@ def world(slow: set[Way], **card: Any) -> records.World:
             for there in nodes
             if there != here
         ]
-    survey(made, "el2")["interfaces"] = copy.deepcopy(survey(made, "el1")["interfaces"])
-    next(nic for nic in survey(made)["interfaces"] if nic["name"] == "eth1").update(card)
+    get_survey(made, "el2")["interfaces"] = copy.deepcopy(get_survey(made, "el1")["interfaces"])
+    next(nic for nic in get_survey(made)["interfaces"] if nic["name"] == "eth1").update(card)
     return made
 
 
@@ -229,7 +229,7 @@ def test_a_node_measures_with_its_partner_on_a_reached_listener() -> None:
 def test_rdma_rates_are_measured_for_pairs_that_passed() -> None:
     made = records.load_world("healthy")
     failed = make_try("el1", 2, own={"step": "rtr", "count": 0})
-    tried(("el1", failed))(made)
+    set_results(("el1", failed))(made)
     made["nodes"]["ubuntu1"]["links"]["rdma"]["pairs"][0]["gid"] = 7  # a node that lies
     plan, said, pairs = made["plan"], made["nodes"], [("el1", "ubuntu1")]
     opened = {name: one["node"]["ports"] for name, one in said.items()}

@@ -27,7 +27,7 @@ from ansible.module_utils.fullmesh.probe import listeners, rdma, rdma_rates, ver
 from ansible.module_utils.fullmesh.probe.listeners import ListenerServer
 from ansible.module_utils.fullmesh.probe.verbs import VerbsError
 from ansible.module_utils.fullmesh.survey import job
-from causes.rdma import make_gid, make_port, make_try, tried
+from causes.rdma import make_gid, make_port, make_try, set_results
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
@@ -565,7 +565,9 @@ def test_peer_without_a_listener_is_skipped() -> None:
     assert list_pairs("b", **surveys)["a"] == ["c rxe1-rxe1"]
 
 
-UNTRIED = tried((UB, make_try(UB, 1, own={"step": "not_tried", "count": 0}, peer={"count": 0})))
+UNTRIED = set_results(
+    (UB, make_try(UB, 1, own={"step": "not_tried", "count": 0}, peer={"count": 0}))
+)
 
 
 def test_diagnosis_reports_untried_pairs() -> None:

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.probe import rule_trace
-from causes.changes import EL_ADDRESS, dport, node, only_table, rule, shut, survey
+from causes.changes import (
+    EL_ADDRESS,
+    add_rule,
+    block_links,
+    get_node,
+    get_survey,
+    match_port,
+    replace_firewalld,
+)
 from record_files import RECORDED, read_record
 from records import ABOUT, EL1, UBUNTU1, World, diagnose_answers, load_world
 
@@ -106,17 +114,17 @@ def test_a_node_that_cannot_trace_has_a_reason(
 
 def decoyed(held: World) -> None:
     """Two rules that may stop what comes; which of them does no paper says."""
-    only_table(held)
-    rule("decoy", dport(1024, 65535), BYTES, {"drop": None}, prio=-20)(held)
-    rule("culprit", dport(1024, 65535), BYTES, {"drop": None})(held)
-    shut()(held)
+    replace_firewalld(held)
+    add_rule("decoy", match_port(1024, 65535), BYTES, {"drop": None}, prio=-20)(held)
+    add_rule("culprit", match_port(1024, 65535), BYTES, {"drop": None})(held)
+    block_links()(held)
 
 
 def told_of(held: World, table: str, **more: Any) -> None:
     """The kernel of ubuntu1 has told which rule it was."""
-    (record,) = [one for one in node(held, EL1)["links"]["links"] if one["verdict"] == "dropped"][
-        :1
-    ]
+    (record,) = [
+        one for one in get_node(held, EL1)["links"]["links"] if one["verdict"] == "dropped"
+    ][:1]
     one = {
         "family": "inet",
         "table": table,
@@ -128,7 +136,7 @@ def told_of(held: World, table: str, **more: Any) -> None:
         "dport": record["port"],
         "rule": "tcp dport 1024-65535 @nh,64,8 < 0xc8 drop",
     }
-    node(held, UBUNTU1)["traced"] = {"traced": [{**one, **more}], "why": ""}  # type: ignore[typeddict-item]
+    get_node(held, UBUNTU1)["traced"] = {"traced": [{**one, **more}], "why": ""}  # type: ignore[typeddict-item]
 
 
 def test_the_rule_named_by_the_kernel_outranks_candidates() -> None:
@@ -202,17 +210,17 @@ def test_both_ends_are_traced_for_unexplained_losses() -> None:
 def test_nothing_is_traced_without_an_unexplained_block() -> None:
     assert traces.build_trace_requests(look_of(load_world("healthy"))) == {}
     sure = load_world("healthy")
-    only_table(sure)
-    rule("wall", dport(50000, 54095), {"drop": None})(sure)
-    shut()(sure)
+    replace_firewalld(sure)
+    add_rule("wall", match_port(50000, 54095), {"drop": None})(sure)
+    block_links()(sure)
     assert traces.build_trace_requests(look_of(sure)) == {}
     bare = load_world("healthy")
     for name in (EL1, UBUNTU1):
-        survey(bare, name)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
-    shut()(bare)
+        get_survey(bare, name)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
+    block_links()(bare)
     assert traces.build_trace_requests(look_of(bare)) == {}
     unprivileged = load_world("healthy")
     decoyed(unprivileged)
     for name in (EL1, UBUNTU1):
-        survey(unprivileged, name)["root"] = False
+        get_survey(unprivileged, name)["root"] = False
     assert traces.build_trace_requests(look_of(unprivileged)) == {}

@@ -48,7 +48,13 @@ PLAN: Participants = {
 def make_process(pid: int, **more: Any) -> WatchedProcess:
     """Make a checked process of a job, without any settings except *more*."""
     defaults = {"rank": None, "world": 0, "groups": 0, "nnodes": 0, "master": "", "port": 0}
-    settings = {"agent": None, "coordinator": None, "static": False, "command": "", "told": {}}
+    settings: dict[str, Any] = {
+        "agent": None,
+        "coordinator": None,
+        "static": False,
+        "command": "",
+        "told": {},
+    }
     return convert_value(WatchedProcess, {"pid": pid, **defaults, **settings, **more})
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, other_family
-from causes.faults import BARE, Fault, hosts
+from causes.changes import Change, use_other_family
+from causes.faults import BARE, Fault, edit_hosts
 
 CHANGES = {
-    "family": Change(UB, other_family),
+    "family": Change(UB, use_other_family),
 }
 FAULTS = (
-    Fault("families", BARE, hosts('sed "/$V_HOST/d" $OLD; echo "fd78::${V_ADDR##*.} $V_HOST"')),
+    Fault(
+        "families", BARE, edit_hosts('sed "/$V_HOST/d" $OLD; echo "fd78::${V_ADDR##*.} $V_HOST"')
+    ),
 )

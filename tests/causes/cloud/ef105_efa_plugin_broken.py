@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, efa
+from causes.changes import Change, add_efa
 
 CHANGES = {
     "efa plugin broken": Change(
-        UB, efa(plugin={"path": "/x.so", "elsewhere": "", "error": "undefined symbol"})
+        UB, add_efa(plugin={"path": "/x.so", "elsewhere": "", "error": "undefined symbol"})
     ),
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from records import EL1 as EL
 
-from causes.changes import Change, efa
+from causes.changes import Change, add_efa
 
 CHANGES = {
-    "efa version": Change(EL, efa(driver_version="2.10.0")),
+    "efa version": Change(EL, add_efa(driver_version="2.10.0")),
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, variable
-from causes.faults import TUNED, Fault, job_variable
+from causes.changes import Change, set_variable
+from causes.faults import TUNED, Fault, set_job_variable
 
 CHANGES = {
-    "world size": Change(UB, variable("WORLD_SIZE", "3")),
-    "nnodes": Change(EL, variable("NNODES", "4", EL, UB)),
+    "world size": Change(UB, set_variable("WORLD_SIZE", "3")),
+    "nnodes": Change(EL, set_variable("NNODES", "4", EL, UB)),
 }
-FAULTS = (Fault("world-size", TUNED, job_variable("WORLD_SIZE=3")),)
+FAULTS = (Fault("world-size", TUNED, set_job_variable("WORLD_SIZE=3")),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, put, rdma, shut, together
+from causes.changes import Change, block_links, combine, make_rdma_ports, set_survey_part
 from causes.faults import (
     ALL,
     BARE,
@@ -13,18 +13,18 @@ from causes.faults import (
     LINK_IN,
     NO_RDMA,
     Fault,
-    at,
+    add_rule_between,
     fake_rdma,
-    on_the_way,
+    make_step,
 )
 
 CHANGES = {
     "efa": Change(
         UB,
-        together(
-            shut(place="on_the_way"),
-            put("rdma", rdma(vendor="0x1d0f"), EL, UB),
-            put("limits", {"memlock": -1}, EL, UB),
+        combine(
+            block_links(place="on_the_way"),
+            set_survey_part("rdma", make_rdma_ports(vendor="0x1d0f"), EL, UB),
+            set_survey_part("limits", {"memlock": -1}, EL, UB),
         ),
     ),
 }
@@ -32,8 +32,8 @@ FAULTS = (
     Fault(
         "efa",
         BARE,
-        at(ALL, fake_rdma("efa_0", "0x1d0f"), NO_RDMA)
-        + on_the_way(FIRST_PACKET + "tcp dport $FIRST-$LAST drop", "P_CABLE"),
+        make_step(ALL, fake_rdma("efa_0", "0x1d0f"), NO_RDMA)
+        + add_rule_between(FIRST_PACKET + "tcp dport $FIRST-$LAST drop", "P_CABLE"),
         expect=LINK_IN,
     ),
 )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from records import UBUNTU1 as UB
 from records import World
 
-from causes.changes import Break, Change, node, shut, together
+from causes.changes import Break, Change, block_links, combine, get_node
 
 
-def thrown(reason: str, place: str, count: int = 12) -> Break:
-    """The kernel of ubuntu1, which is no other node's, says why it threw packets away."""
+def report_drops(reason: str, place: str, count: int = 12) -> Break:
+    """Let ubuntu1's own kernel report the reason of dropped packets."""
 
     def change(world: World) -> None:
-        node(world)["node"]["facts"]["boot"] = "its-own"
-        held = node(world)["started"]["listeners"]
+        get_node(world)["node"]["facts"]["boot"] = "its-own"
+        held = get_node(world)["started"]["listeners"]
         held["drops"] = [{"reason": reason, "place": place, "count": count}]
 
     return change
@@ -21,9 +21,9 @@ def thrown(reason: str, place: str, count: int = 12) -> Break:
 
 CHANGES = {
     "the packet filter, by the kernel's word": Change(
-        UB, together(shut(), thrown("NETFILTER_DROP", "nft_do_chain"))
+        UB, combine(block_links(), report_drops("NETFILTER_DROP", "nft_do_chain"))
     ),
     "frames for another card": Change(
-        UB, together(shut(place="on_the_way"), thrown("OTHERHOST", "ip_rcv_core"))
+        UB, combine(block_links(place="on_the_way"), report_drops("OTHERHOST", "ip_rcv_core"))
     ),
 }

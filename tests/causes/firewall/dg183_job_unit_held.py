@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, put
-from causes.faults import TUNED, VICTIM, Fault, at
+from causes.changes import Change, set_survey_part
+from causes.faults import TUNED, VICTIM, Fault, make_step
 
 JOB_UNIT = {
     "drop_ins": [],
@@ -18,19 +18,28 @@ JOB_UNIT = {
 
 
 CHANGES = {
-    "unit without a network": Change(UB, put("job_unit", {**JOB_UNIT, "own_network": True})),
-    "unit without IPv4": Change(UB, put("job_unit", {**JOB_UNIT, "families": "AF_UNIX"})),
-    "unit that forbids IPv4": Change(UB, put("job_unit", {**JOB_UNIT, "families": "~AF_INET"})),
+    "unit without a network": Change(
+        UB, set_survey_part("job_unit", {**JOB_UNIT, "own_network": True})
+    ),
+    "unit without IPv4": Change(
+        UB, set_survey_part("job_unit", {**JOB_UNIT, "families": "AF_UNIX"})
+    ),
+    "unit that forbids IPv4": Change(
+        UB, set_survey_part("job_unit", {**JOB_UNIT, "families": "~AF_INET"})
+    ),
     "unit that may not speak to peers": Change(
         UB,
-        put(
+        set_survey_part(
             "job_unit",
             {**JOB_UNIT, "deny": ["0.0.0.0/0", "::/0"], "allow": ["127.0.0.0/8", "::1/128"]},
         ),
     ),
     **{
         f"unit with {name}={value}": Change(
-            UB, put("job_unit", {**JOB_UNIT, "settings": {name: value}, "scripts": ["/home/a.py"]})
+            UB,
+            set_survey_part(
+                "job_unit", {**JOB_UNIT, "settings": {name: value}, "scripts": ["/home/a.py"]}
+            ),
         )
         for name, value in (
             ("InaccessiblePaths", "-/opt"),
@@ -50,16 +59,20 @@ CHANGES = {
             ("RuntimeMaxUSec", "2s"),
         )
     },
-    "unit without a system call": Change(UB, put("job_unit", {**JOB_UNIT, "blocked": ["bind"]})),
-    "unit of nobody": Change(UB, put("job_unit", {**JOB_UNIT, "missing": ["User=nosuch"]})),
-    "unit that is masked": Change(UB, put("job_unit", {**JOB_UNIT, "load": "masked"})),
-    "unit with few files": Change(UB, put("job_unit", {**JOB_UNIT, "nofile": 4})),
+    "unit without a system call": Change(
+        UB, set_survey_part("job_unit", {**JOB_UNIT, "blocked": ["bind"]})
+    ),
+    "unit of nobody": Change(
+        UB, set_survey_part("job_unit", {**JOB_UNIT, "missing": ["User=nosuch"]})
+    ),
+    "unit that is masked": Change(UB, set_survey_part("job_unit", {**JOB_UNIT, "load": "masked"})),
+    "unit with few files": Change(UB, set_survey_part("job_unit", {**JOB_UNIT, "nofile": 4})),
 }
 FAULTS = (
     Fault(
         "job-unit",
         TUNED,
-        at(
+        make_step(
             VICTIM,
             "mkdir -p /etc/systemd/system/fullmesh-job@.service.d\n"
             "printf '[Service]\\nIPAddressDeny=any\\n' > /etc/systemd/system/fullmesh-job@.service.d/fault.conf\n"

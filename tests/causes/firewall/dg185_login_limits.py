@@ -5,18 +5,18 @@ from __future__ import annotations
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, held_to, put, rdma, together
-from causes.faults import BARE, VICTIM, Fault, at
+from causes.changes import Change, combine, limit_logins, make_rdma_ports, set_survey_part
+from causes.faults import BARE, VICTIM, Fault, make_step
 
 CHANGES = {
-    "login with few files": Change(UB, held_to(nofile=4)),
-    "login with few processes": Change(UB, held_to(processes=20)),
+    "login with few files": Change(UB, limit_logins(nofile=4)),
+    "login with few processes": Change(UB, limit_logins(processes=20)),
     "login that may lock little": Change(
         UB,
-        together(
-            held_to(memlock=65536),
-            put("rdma", rdma(), EL, UB),
-            put("limits", {"nofile": 65536, "memlock": -1}, EL, UB),
+        combine(
+            limit_logins(memlock=65536),
+            set_survey_part("rdma", make_rdma_ports(), EL, UB),
+            set_survey_part("limits", {"nofile": 65536, "memlock": -1}, EL, UB),
         ),
     ),
 }
@@ -25,8 +25,8 @@ FAULTS = (
         "login-limits",
         BARE,
         (
-            *at(VICTIM, "useradd -M -u 1999 jobber", "userdel jobber"),
-            *at(
+            *make_step(VICTIM, "useradd -M -u 1999 jobber", "userdel jobber"),
+            *make_step(
                 VICTIM,
                 "echo 'jobber - nproc 20' >/etc/security/limits.d/fault.conf",
                 "rm /etc/security/limits.d/fault.conf",

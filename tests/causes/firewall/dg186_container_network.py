@@ -5,10 +5,10 @@ from __future__ import annotations
 from records import DIAGNOSED
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, boxed
-from causes.faults import BARE, PEER, VICTIM, Fault, at, service
+from causes.changes import Change, run_in_container
+from causes.faults import BARE, PEER, VICTIM, Fault, make_step, run_service
 
-# The network of a container, as docker's bridge makes it: behind the node's own address. The range is the node's.
+# A container's network as docker's bridge makes it: behind the node's address, with the node's port range.
 NAT = """
 pid=$(pgrep -f '^torchrun 900' | head -1)
 ip link add fault0 type veth peer name eth0 netns $pid
@@ -27,17 +27,17 @@ OF_TWO = (
 
 
 CHANGES = {
-    "ranks behind NAT": Change(UB, boxed(["172.17.0.2"], DIAGNOSED + "12")),
-    "ranks that reach nobody": Change(UB, boxed(["10.9.0.2"], "", "dropped")),
+    "ranks behind NAT": Change(UB, run_in_container(["172.17.0.2"], DIAGNOSED + "12")),
+    "ranks that reach nobody": Change(UB, run_in_container(["10.9.0.2"], "", "dropped")),
 }
 FAULTS = (
     Fault(
         "container-nat",
         BARE,
         (
-            *service(f"unshare -n env RANK=1 {OF_TWO}"),
-            *service(f"env RANK=0 {OF_TWO}", PEER),
-            *at(VICTIM, NAT, "nft delete table inet fault; ip link del fault0"),
+            *run_service(f"unshare -n env RANK=1 {OF_TWO}"),
+            *run_service(f"env RANK=0 {OF_TWO}", PEER),
+            *make_step(VICTIM, NAT, "nft delete table inet fault; ip link del fault0"),
         ),
         expect={"direction": "{peer} -> {victim}", "peer": "{peer}"},
     ),

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, survey
-from causes.faults import DATA, JOB, TUNED, VICTIM, WHOLE, Fault, at
+from causes.changes import Change, get_survey
+from causes.faults import DATA, JOB, TUNED, VICTIM, WHOLE, Fault, make_step
 
 CHANGES = {
     "runtime": Change(
         UB,
-        lambda w: survey(w)["firewalld"]["zones"]["fullmesh"]["runtime"]["ports"].append("7/tcp"),
+        lambda w: get_survey(w)["firewalld"]["zones"]["fullmesh"]["runtime"]["ports"].append(
+            "7/tcp"
+        ),
     ),
 }
 FAULTS = (
     Fault(
         "runtime-differs",
         TUNED,
-        at(
+        make_step(
             VICTIM,
             f"{JOB} --permanent --add-port=8080/tcp",
             f"{JOB} --permanent --remove-port=8080/tcp",
@@ -26,7 +28,7 @@ FAULTS = (
     Fault(
         "runtime-differs",
         TUNED,
-        at(
+        make_step(
             VICTIM,
             f"{JOB} --remove-rich-rule={DATA}",
             f"{JOB} --add-rich-rule={DATA}",

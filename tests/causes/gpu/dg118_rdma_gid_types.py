@@ -5,16 +5,16 @@ from __future__ import annotations
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, put, rdma, together
-from causes.faults import BARE, NO_RDMA, PEER, VICTIM, Fault, at, fake_rdma
+from causes.changes import Change, combine, make_rdma_ports, set_survey_part
+from causes.faults import BARE, NO_RDMA, PEER, VICTIM, Fault, fake_rdma, make_step
 
 CHANGES = {
     "gids": Change(
         UB,
-        together(
-            put("rdma", rdma(), EL),
-            put("rdma", rdma(types=())),
-            put("limits", {"memlock": -1}, EL, UB),
+        combine(
+            set_survey_part("rdma", make_rdma_ports(), EL),
+            set_survey_part("rdma", make_rdma_ports(types=())),
+            set_survey_part("limits", {"memlock": -1}, EL, UB),
         ),
     ),
 }
@@ -22,6 +22,7 @@ FAULTS = (
     Fault(
         "roce-gid",
         BARE,
-        at(VICTIM, fake_rdma(kind="IB/RoCE v1"), NO_RDMA) + at(PEER, fake_rdma(), NO_RDMA),
+        make_step(VICTIM, fake_rdma(kind="IB/RoCE v1"), NO_RDMA)
+        + make_step(PEER, fake_rdma(), NO_RDMA),
     ),
 )

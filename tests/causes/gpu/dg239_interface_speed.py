@@ -6,17 +6,17 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 from records import World
 
-from causes.changes import Break, Change, survey, together
+from causes.changes import Break, Change, combine, get_survey
 
 
-def physical(speed: int, name: str) -> Break:
+def set_speed(speed: int, name: str) -> Break:
     def change(world: World) -> None:
-        for card in survey(world, name)["interfaces"]:
+        for card in get_survey(world, name)["interfaces"]:
             card.update(physical=True, speed=speed)
 
     return change
 
 
 CHANGES = {
-    "speed": Change(UB, together(physical(100000, EL), physical(1000, UB))),
+    "speed": Change(UB, combine(set_speed(100000, EL), set_speed(1000, UB))),
 }

@@ -7,22 +7,24 @@ from gpu_samples import XID, survey
 from records import UBUNTU1
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, event, put
-from causes.faults import gpu
+from causes.changes import Change, make_events, set_survey_part
+from causes.faults import make_gpu_fault
 from fullmesh.verify.model import ClusterObservations
 
 
-def xid(seen: ClusterObservations) -> None:
+def add_xid(seen: ClusterObservations) -> None:
     survey(seen, UBUNTU1)["kernel_log"] = job.parse_kernel_log([XID], 1000.0)
 
 
 VERIFICATION = {
-    "xid": xid,
+    "xid": add_xid,
 }
 CHANGES = {
-    "xid": Change(UB, put("kernel_log", event("gpu", "NVRM: Xid (PCI:0000:01:00): 79"))),
+    "xid": Change(
+        UB, set_survey_part("kernel_log", make_events("gpu", "NVRM: Xid (PCI:0000:01:00): 79"))
+    ),
 }
 FAULTS = (
-    gpu("xid", "3.xid=79, pid=4711, GPU has fallen off the bus."),
-    gpu("program", "3.xid=31, pid=812, name=python, Ch 0000000b, MMU Fault"),
+    make_gpu_fault("xid", "3.xid=79, pid=4711, GPU has fallen off the bus."),
+    make_gpu_fault("program", "3.xid=31, pid=812, name=python, Ch 0000000b, MMU Fault"),
 )

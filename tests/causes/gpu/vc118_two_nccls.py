@@ -7,11 +7,11 @@ from verify_changes import facts
 from fullmesh.verify.model import ClusterObservations
 
 
-def two_nccls(seen: ClusterObservations) -> None:
+def add_second_nccl(seen: ClusterObservations) -> None:
     for name in seen.plan["nodes"]:
         facts(seen, name)["versions"]["torch_nccl"] = "2.29.7"
 
 
 VERIFICATION = {
-    "two nccls": two_nccls,
+    "two nccls": add_second_nccl,
 }

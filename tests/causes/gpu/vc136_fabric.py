@@ -8,12 +8,12 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 from verify_changes import change_h100
 
-from causes.changes import Change, gpus, put, together
-from causes.faults import gpu
+from causes.changes import Change, combine, make_gpus, set_survey_part
+from causes.faults import make_gpu_fault
 
 
-def no_fabric() -> dict[str, Any]:
-    held = gpus(2)
+def make_absent_fabric() -> dict[str, Any]:
+    held = make_gpus(2)
     return {**held, "cards": [{**card, "fabric": "Not Started"} for card in held["cards"]]}
 
 
@@ -21,6 +21,11 @@ VERIFICATION = {
     "fabric not up": change_h100(state="In Progress"),
 }
 CHANGES = {
-    "fabric not up": Change(UB, together(put("gpus", gpus(2), EL), put("gpus", no_fabric()))),
+    "fabric not up": Change(
+        UB,
+        combine(
+            set_survey_part("gpus", make_gpus(2), EL), set_survey_part("gpus", make_absent_fabric())
+        ),
+    ),
 }
-FAULTS = (gpu("fabric", "*.fabric=2", "fm=inactive"),)
+FAULTS = (make_gpu_fault("fabric", "*.fabric=2", "fm=inactive"),)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from verify_changes import change_h100
 
-from causes.faults import gpu
+from causes.faults import make_gpu_fault
 
 VERIFICATION = {
     "memory held": change_h100(used="28610 MiB"),
 }
-FAULTS = (gpu("held", "6.memory_used=30000000000"),)
+FAULTS = (make_gpu_fault("held", "6.memory_used=30000000000"),)

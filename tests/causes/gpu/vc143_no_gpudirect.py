@@ -8,17 +8,17 @@ from tempfile import TemporaryDirectory
 from gpu_samples import rdma, survey
 from records import UBUNTU1
 
-from causes.faults import gpu_way
+from causes.faults import make_gpu_path_fault
 from fullmesh.verify.model import ClusterObservations
 
 
-def no_gpudirect(seen: ClusterObservations) -> None:
+def remove_gpudirect(seen: ClusterObservations) -> None:
     survey(seen, UBUNTU1)["gpus"].update(direct="")
     with TemporaryDirectory() as folder:
         survey(seen, UBUNTU1)["rdma"] = rdma(Path(folder))
 
 
 VERIFICATION = {
-    "no gpudirect": no_gpudirect,
+    "no gpudirect": remove_gpudirect,
 }
-FAULTS = (gpu_way("direct", "open=0"),)
+FAULTS = (make_gpu_path_fault("direct", "open=0"),)

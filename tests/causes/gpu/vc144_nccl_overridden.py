@@ -8,11 +8,11 @@ from records import UBUNTU1
 from fullmesh.verify.model import ClusterObservations
 
 
-def nccl_tuned(seen: ClusterObservations) -> None:
+def override_nccl(seen: ClusterObservations) -> None:
     row = {"value": "Ring", "source": "/etc/environment"}
     survey(seen, UBUNTU1)["environment"]["values"]["NCCL_ALGO"] = row
 
 
 VERIFICATION = {
-    "nccl tuned": nccl_tuned,
+    "nccl tuned": override_nccl,
 }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from verify_changes import H100, change_machines
 
-from causes.faults import gpu
+from causes.faults import make_gpu_fault
 
 MANAGER = "Fabric Manager version is : {}\n"
 
@@ -19,4 +19,4 @@ VERIFICATION = {
         el1=HGX, ubuntu1=replace(HGX, manager=("active", MANAGER.format("580.82.07")))
     ),
 }
-FAULTS = (gpu("manager", "fm_version=580.82.07"),)
+FAULTS = (make_gpu_fault("manager", "fm_version=580.82.07"),)

@@ -9,11 +9,11 @@ from verify_changes import HOSTS_MEMORY, infiniband
 from fullmesh.verify.model import ClusterObservations
 
 
-def no_gpudirect_used(seen: ClusterObservations) -> None:
+def disable_gpudirect(seen: ClusterObservations) -> None:
     infiniband(HOSTS_MEMORY)(seen)
     survey(seen, UBUNTU1)["gpus"]["direct"] = "dma_buf"
 
 
 VERIFICATION = {
-    "no gpudirect used": no_gpudirect_used,
+    "no gpudirect used": disable_gpudirect,
 }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from causes.job_faults import FSDP, ONE_LINE, JobFault, known_fault
+from causes.job_faults import FSDP, ONE_LINE, JobFault, make_known_fault
 
 JOBS = {
     "late_data": [("HG-101", (1,), "/home/user/data.py:20")],
 }
 JOB_FAULTS = (
-    known_fault(
+    make_known_fault(
         "late_data",
         "the data set computes for ever",
         "HG-101",

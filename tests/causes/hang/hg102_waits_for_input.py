@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hang_records import TRAIN, UNASKED, without
 
-from causes.job_faults import known_fault
+from causes.job_faults import make_known_fault
 
 JOBS = {
     "late_input": [("HG-102", (1,), f"{TRAIN}:15")],
@@ -19,9 +19,9 @@ JOB_CHANGES = {
     ),
 }
 JOB_FAULTS = (
-    known_fault("late_input", "input() on one rank", "HG-102", (1,), "input("),
-    known_fault("late_pdb", "breakpoint() on one rank", "HG-102", (1,), "breakpoint()"),
-    known_fault(
+    make_known_fault("late_input", "input() on one rank", "HG-102", (1,), "input("),
+    make_known_fault("late_pdb", "breakpoint() on one rank", "HG-102", (1,), "breakpoint()"),
+    make_known_fault(
         "late_two_causes",
         "one rank sleeps, another reads its terminal",
         "HG-102",

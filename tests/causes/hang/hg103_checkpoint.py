@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hang_records import TRAIN
 
-from causes.job_faults import known_fault
+from causes.job_faults import make_known_fault
 
 JOBS = {
     "late_save": [("HG-103", (0,), f"{TRAIN}:15")],
 }
 JOB_FAULTS = (
-    known_fault(
+    make_known_fault(
         "late_save", "a checkpoint whose disk takes nothing more", "HG-103", (0,), "torch.save("
     ),
 )

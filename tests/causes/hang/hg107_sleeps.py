@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hang_records import TRAIN, asleep
 
-from causes.job_faults import known_fault
+from causes.job_faults import make_known_fault
 
 JOBS = {
     "late_sleep": [("HG-107", (1,), f"{TRAIN}:15")],
@@ -17,9 +17,9 @@ JOB_CHANGES = {
     "the receiver sleeps": (["HG-107"], "send", asleep),
 }
 JOB_FAULTS = (
-    known_fault("late_sleep", "one rank sleeps", "HG-107", (1,), "time.sleep(1000)"),
-    known_fault("late_four", "one of four ranks sleeps", "HG-107", (2,), "time.sleep(1000)"),
-    known_fault(
+    make_known_fault("late_sleep", "one rank sleeps", "HG-107", (1,), "time.sleep(1000)"),
+    make_known_fault("late_four", "one of four ranks sleeps", "HG-107", (2,), "time.sleep(1000)"),
+    make_known_fault(
         "late_chain",
         "one rank sleeps, the others wait in two groups",
         "HG-107",

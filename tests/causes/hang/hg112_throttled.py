@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hang_jobs import MAIN
 
-from causes.job_faults import CPU, GROUPS, NO_GROUPS, JobFault
+from causes.job_faults import CPU, MAKE_GROUPS, REMOVE_GROUPS, JobFault
 
 LAB_JOBS = {
     "throttled": (
@@ -24,11 +24,11 @@ JOB_FAULTS = (
         "HG-112",
         (1,),
         "number * number",
-        prepares=GROUPS,
+        prepares=MAKE_GROUPS,
         breaks=f"cd {CPU}/fullmesh-hang; echo 200000 > cpu.cfs_period_us; echo 20000 > cpu.cfs_quota_us; "
         "echo $PID > cgroup.procs",
-        undo=NO_GROUPS,
-        says=("0.1 CPUs", "held back"),
+        undo=REMOVE_GROUPS,
+        expected=("0.1 CPUs", "held back"),
         record=True,
     ),
 )

@@ -37,6 +37,6 @@ dist.all_reduce(grads)
         "fcntl.flock(lock, fcntl.LOCK_EX)",
         breaks=f"runuser -u trainer -- setsid flock {STATE}/lock sleep 900 >/dev/null 2>&1 </dev/null & "
         "sleep 1",
-        says=("a file lock on", "held by process", "sleep 900"),
+        expected=("a file lock on", "held by process", "sleep 900"),
     ),
 )

@@ -34,6 +34,6 @@ dist.all_reduce(grads)
         "HG-116",
         (1,),
         "open('/srv/jobs/state/fifo')",
-        says=("another process to open the FIFO",),
+        expected=("another process to open the FIFO",),
     ),
 )

@@ -32,6 +32,6 @@ dist.all_reduce(grads)
         "HG-117",
         (1,),
         "client.recv(1)",
-        says=("data from 127.0.0.1:",),
+        expected=("data from 127.0.0.1:",),
     ),
 )

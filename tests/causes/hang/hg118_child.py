@@ -31,6 +31,6 @@ dist.all_reduce(grads)
         "HG-118",
         (1,),
         "child.wait()",
-        says=("its child process, that is process", "(sleep 900, in clock_nanosleep)"),
+        expected=("its child process, that is process", "(sleep 900, in clock_nanosleep)"),
     ),
 )

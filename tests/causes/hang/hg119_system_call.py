@@ -38,6 +38,6 @@ dist.all_reduce(grads)
         "HG-119",
         (1,),
         "libc.msgrcv(queue, buffer, ctypes.c_size_t(9), ctypes.c_long(0), 0)",
-        says=("a message in the System V queue",),
+        expected=("a message in the System V queue",),
     ),
 )

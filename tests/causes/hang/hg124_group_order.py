@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from hang_records import TRAIN
 
-from causes.job_faults import known_fault
+from causes.job_faults import make_known_fault
 
 JOBS = {
     "groups_crossed": [("HG-124", (0, 1), f"{TRAIN}:16")],
 }
 JOB_FAULTS = (
-    known_fault("groups_crossed", "two groups in opposite order", "HG-124", (0, 1), "1|group=rows"),
+    make_known_fault(
+        "groups_crossed", "two groups in opposite order", "HG-124", (0, 1), "1|group=rows"
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hang_jobs import MAIN
 
-from causes.job_faults import LOGGER, JobFault, known_fault
+from causes.job_faults import LOGGER, JobFault, make_known_fault
 
 JOBS = {
     "exited": [("HG-131", (1,), "")],
@@ -26,7 +26,7 @@ JOB_FAULTS = (
         (1,),
         record=True,
     ),
-    known_fault(
+    make_known_fault(
         "finished", "uneven data: one rank is done early, a thread keeps it", "HG-131", (1,)
     ),
 )

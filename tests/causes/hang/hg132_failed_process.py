@@ -5,7 +5,7 @@ from __future__ import annotations
 from hang_jobs import MAIN
 from hang_records import launched, without
 
-from causes.job_faults import GROUPS, LOGGER, MEMORY, NO_GROUPS, JobFault
+from causes.job_faults import LOGGER, MAKE_GROUPS, MEMORY, REMOVE_GROUPS, JobFault
 
 JOBS = {
     "killed": [("HG-132", (1,), "")],
@@ -33,10 +33,10 @@ JOB_FAULTS = (
         + "go()\nif rank == 1:\n    kept = [bytearray(1 << 20) for _ in range(4000)]\ndist.all_reduce(grads)\n",
         "HG-132",
         (1,),
-        prepares=GROUPS,
+        prepares=MAKE_GROUPS,
         breaks=f"cd {MEMORY}/fullmesh-hang; echo $PID > cgroup.procs; echo 300M > memory.limit_in_bytes",
-        undo=NO_GROUPS,
-        says=("memory ran out", "Killed process"),
+        undo=REMOVE_GROUPS,
+        expected=("memory ran out", "Killed process"),
         record=True,
     ),
 )

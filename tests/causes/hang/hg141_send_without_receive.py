@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hang_records import TRAIN, sends
 
-from causes.job_faults import known_fault
+from causes.job_faults import make_known_fault
 
 JOBS = {
     "send": [("HG-141", (0,), f"{TRAIN}:12")],
@@ -12,4 +12,4 @@ JOBS = {
 JOB_CHANGES = {
     "NCCL: a send without a receive": (["HG-141"], "network", sends(False)),
 }
-JOB_FAULTS = (known_fault("send", "a send without a receive", "HG-141", (0,), "dist.send"),)
+JOB_FAULTS = (make_known_fault("send", "a send without a receive", "HG-141", (0,), "dist.send"),)

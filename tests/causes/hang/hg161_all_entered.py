@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hang_records import TRAIN, sends
 
-from causes.job_faults import CARRIES, JobFault
+from causes.job_faults import LARGE_STEPS, JobFault
 
 JOBS = {
     "network": [("HG-161", (0, 1), f"{TRAIN}:13")],
     "gpu_link": [("HG-161", (0, 1), f"{TRAIN}:23")],
-    "gpu_link_one_out": [("HG-161", (1,), f"{TRAIN}:23")],  # rank 0 had all of it, rank 1 had not
+    "gpu_link_one_out": [("HG-161", (1,), f"{TRAIN}:23")],  # only rank 0 has received all data
 }
 JOB_CHANGES = {
     "NCCL: a send that does not arrive": (["HG-161"], "network", sends(True)),
@@ -32,29 +32,29 @@ JOB_FAULTS = (
     JobFault(
         "cable",
         "the cluster's cable is pulled in the middle of an all_reduce",
-        CARRIES,
+        LARGE_STEPS,
         "HG-161",
         (0, 1),
         "dist.all_reduce(big)",
         pulls=True,
         record=True,
-        says=(
+        expected=(
             "no packets",
             "carrier",
             "eth1",
-        ),  # either way, unless one side had sent all of its own just then
+        ),  # in both directions, unless one side had just sent all of its data
     ),
     JobFault(
         "one_way",
         "nft drops what comes from one peer, in the middle of an all_reduce",
-        CARRIES,
+        LARGE_STEPS,
         "HG-161",
         (0, 1),
         "dist.all_reduce(big)",
         breaks="nft add table inet hangs; nft 'add chain inet hangs i {type filter hook input priority -300;}'; "
         "nft add rule inet hangs i iifname eth1 drop",
         undo="nft delete table inet hangs",
-        says=("no packets from el1 arrive at ubuntu1", "el1 -> ubuntu1"),
+        expected=("no packets from el1 arrive at ubuntu1", "el1 -> ubuntu1"),
         record=True,
     ),
 )

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import slow_jobs
 
-from causes.job_faults import CPU, FILES, GROUPS, MOUNT_FILES, NO_GROUPS, SERVER, JobFault
+from causes.job_faults import (
+    CPU,
+    MAKE_GROUPS,
+    MOUNT_FILES,
+    REMOVE_GROUPS,
+    SERVED_FOLDER,
+    SERVER,
+    JobFault,
+)
 
 SAMPLES = ("--samples", "4")
 SECONDS = 8.0  # of collectives
-MOUNT_SLOW = MOUNT_FILES.replace(f"{SERVER} {FILES} >", f"{SERVER} {FILES} 0.04 >")
+MOUNT_SLOW = MOUNT_FILES.replace(f"{SERVER} {SERVED_FOLDER} >", f"{SERVER} {SERVED_FOLDER} 0.04 >")
 
 JOB_FAULTS = (
     JobFault(
@@ -19,8 +27,8 @@ JOB_FAULTS = (
         (1,),
         "time.sleep(0.04)",
         settle=SECONDS,
-        words=SAMPLES,
-        says=("rank 0 waits", "it sleeps"),
+        options=SAMPLES,
+        expected=("rank 0 waits", "it sleeps"),
     ),
     JobFault(
         "slow_loader",
@@ -31,8 +39,8 @@ JOB_FAULTS = (
         "for batch in DataLoader",
         files=slow_jobs.JOBS["slow_loader"].files,
         settle=SECONDS,
-        words=SAMPLES,
-        says=("DataLoader",),
+        options=SAMPLES,
+        expected=("DataLoader",),
     ),
     JobFault(
         "slow_quota",
@@ -40,26 +48,26 @@ JOB_FAULTS = (
         slow_jobs.JOBS["slow_quota"].script,
         "HG-163",
         (1,),
-        prepares=GROUPS,
+        prepares=MAKE_GROUPS,
         breaks=f"cd {CPU}/fullmesh-hang; echo 100000 > cpu.cfs_period_us; echo 20000 > cpu.cfs_quota_us; "
         "echo $PID > cgroup.procs",
-        undo=NO_GROUPS,
+        undo=REMOVE_GROUPS,
         settle=SECONDS,
-        words=SAMPLES,
-        says=("0.2 CPUs",),
+        options=SAMPLES,
+        expected=("0.2 CPUs",),
     ),
     JobFault(
         "slow_files",
         "one rank reads each batch from slow storage",
-        slow_jobs.JOBS["slow_files"].script.replace(slow_jobs.FILES, FILES),
+        slow_jobs.JOBS["slow_files"].script.replace(slow_jobs.FILES, SERVED_FOLDER),
         "HG-163",
         (1,),
         "file.read(4096)",
         prepares=MOUNT_SLOW,
-        undo=f"pkill -KILL -f '[/]{SERVER[1:]}'; umount -l {FILES}",
+        undo=f"pkill -KILL -f '[/]{SERVER[1:]}'; umount -l {SERVED_FOLDER}",
         settle=SECONDS,
-        words=SAMPLES,
-        says=("a file system in user space",),
+        options=SAMPLES,
+        expected=("a file system in user space",),
     ),
     JobFault(
         "slow_child",
@@ -69,7 +77,7 @@ JOB_FAULTS = (
         (1,),
         "subprocess.run",
         settle=SECONDS,
-        words=SAMPLES,
-        says=("child process",),
+        options=SAMPLES,
+        expected=("child process",),
     ),
 )

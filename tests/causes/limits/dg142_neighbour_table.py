@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, event, put
+from causes.changes import Change, make_events, set_survey_part
 
 CHANGES = {
     "neighbours": Change(
         UB,
-        put(
-            "kernel_log", event("neighbour table", "neighbour: arp_cache: neighbor table overflow!")
+        set_survey_part(
+            "kernel_log",
+            make_events("neighbour table", "neighbour: arp_cache: neighbor table overflow!"),
         ),
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from verify_changes import verdict
 
-from causes.faults import BARE, LINK_IN, LINK_OUT, MASTER, WHOLE, Fault, wall
+from causes.faults import BARE, LINK_IN, LINK_OUT, MASTER, WHOLE, Fault, add_firewall
 
 SECOND_RULE = "on {victim}: nft delete rule inet fault input handle 3"
 
@@ -13,11 +13,11 @@ VERIFICATION = {
     "drop": verdict("dropped"),
 }
 FAULTS = (
-    # Which of them it is, no paper says: the node's kernel does.
+    # No recording shows the reason. The node's kernel reports it.
     Fault(
         "decoy",
         BARE,
-        wall(
+        add_firewall(
             "iifname eth1 tcp dport $FIRST-$LAST @nh,64,8 1 drop; "
             "iifname eth1 tcp dport $FIRST-$LAST @nh,64,8 > 1 counter drop"
         ),
@@ -26,13 +26,13 @@ FAULTS = (
     Fault(
         "range-drop",
         BARE,
-        wall("iifname eth1 tcp dport $FIRST-$LAST drop"),
+        add_firewall("iifname eth1 tcp dport $FIRST-$LAST drop"),
         expect={**LINK_IN, "port": WHOLE},
     ),
     Fault(
         "range-drop",
         BARE,
-        wall("iifname eth1 tcp dport $FIRST-$LAST drop"),
+        add_firewall("iifname eth1 tcp dport $FIRST-$LAST drop"),
         "master",
         MASTER,
         expect={**LINK_IN, "port": WHOLE},
@@ -40,19 +40,19 @@ FAULTS = (
     Fault(
         "output-drop",
         BARE,
-        wall("oifname eth1 tcp dport $FIRST-$LAST drop", "output"),
+        add_firewall("oifname eth1 tcp dport $FIRST-$LAST drop", "output"),
         expect={**LINK_OUT, "port": WHOLE},
     ),
     Fault(
         "one-way",
         BARE,
-        wall("ip saddr $P_ADDR tcp dport $FIRST-$LAST drop"),
+        add_firewall("ip saddr $P_ADDR tcp dport $FIRST-$LAST drop"),
         expect={**LINK_IN, "port": WHOLE},
     ),
     Fault(
         "random-master",
         BARE,
-        wall(
+        add_firewall(
             "iifname != eth1 accept; ct state established,related accept; meta l4proto icmp accept;"
             " tcp dport { 22, 29400, 29500 } accept",
             policy="drop",

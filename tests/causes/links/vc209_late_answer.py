@@ -8,10 +8,10 @@ from verify_changes import links
 from fullmesh.verify.model import ClusterObservations
 
 
-def late(seen: ClusterObservations) -> None:
+def delay_answer(seen: ClusterObservations) -> None:
     links(seen, EL1, UBUNTU1)[0].update(remark="connected, but the answer was late")
 
 
 VERIFICATION = {
-    "late answer": late,
+    "late answer": delay_answer,
 }

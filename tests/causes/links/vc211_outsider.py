@@ -7,10 +7,10 @@ from verify_changes import reach_from_controller
 from fullmesh.verify.model import ClusterObservations
 
 
-def outsider(seen: ClusterObservations) -> None:
+def add_outsider(seen: ClusterObservations) -> None:
     object.__setattr__(seen, "outside", reach_from_controller(seen))
 
 
 VERIFICATION = {
-    "outsider": outsider,
+    "outsider": add_outsider,
 }

@@ -7,10 +7,10 @@ from records import EL1
 from fullmesh.verify.model import ClusterObservations
 
 
-def sample_elsewhere(seen: ClusterObservations) -> None:
+def move_sample_port(seen: ClusterObservations) -> None:
     seen.nodes[EL1]["node"]["ports"][0]["port"] = 40000
 
 
 VERIFICATION = {
-    "pin not real": sample_elsewhere,
+    "pin not real": move_sample_port,
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from records import UBUNTU1 as UB
 from verify_changes import verdict
 
-from causes.faults import ALL, BARE, Fault, at, on_the_way
+from causes.faults import ALL, BARE, Fault, add_rule_between, make_step
 
-# A card does not split what the program hands over: without this a large packet never leaves as one (faults.md 37).
+# NICs do not split this data: without that, no large packet would leave as one (faults.md 37).
 NO_OFFLOAD = """
 python3 -c "
 import array, fcntl, socket, struct
@@ -27,13 +27,13 @@ FAULTS = (
     Fault(
         "mtu",
         BARE,
-        on_the_way("meta length gt 1400 drop", "V_CABLE", "P_CABLE"),
+        add_rule_between("meta length gt 1400 drop", "V_CABLE", "P_CABLE"),
         expect={"port": ""},
     ),
     Fault(
         "mtu",
         BARE,
-        at(
+        make_step(
             ALL,
             NO_OFFLOAD.format(on=0) + "ip link set eth1 mtu 9000",
             NO_OFFLOAD.format(on=1) + "ip link set eth1 mtu 1500",

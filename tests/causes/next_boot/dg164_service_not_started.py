@@ -7,7 +7,7 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 
 from causes.changes import Change
-from causes.faults import TUNED, VICTIM, Fault, at
+from causes.faults import TUNED, VICTIM, Fault, make_step
 
 CHANGES = {
     "a disabled service": Change(UB, unit("chrony.service", file="disabled")),
@@ -18,6 +18,6 @@ FAULTS = (
     Fault(
         "boot-unit",
         TUNED,
-        at(VICTIM, "systemctl -q disable chrony", "systemctl -q enable chrony"),
+        make_step(VICTIM, "systemctl -q disable chrony", "systemctl -q enable chrony"),
     ),
 )

@@ -6,13 +6,13 @@ from boot_changes import TABLES, kept, unit
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, together
-from causes.faults import TUNED, VICTIM, Fault, Step, at
+from causes.changes import Change, combine
+from causes.faults import TUNED, VICTIM, Fault, Step, make_step
 
 
-def nft_file(text: str) -> tuple[Step, ...]:
-    """What nftables.service loads at boot, enabled and not started; Debian and EL have it in two places."""
-    return at(
+def write_nft_file(text: str) -> tuple[Step, ...]:
+    """Write the file of nftables.service, which is enabled but not started. Debian and EL have it in two places."""
+    return make_step(
         VICTIM,
         "F=/etc/nftables.conf; [ -d /etc/sysconfig ] && F=/etc/sysconfig/nftables.conf\n"
         f"[ -e $F ] && cat $F > /run/fault.nft; printf '%s\\n' '{text}' > $F; systemctl -q enable nftables",
@@ -28,9 +28,9 @@ WALL_FILE = "table inet wall { chain input { type filter hook input priority 0; 
 CHANGES = {
     "firewalld stopped": Change(UB, unit("firewalld.service", active="inactive")),
     "firewalld failed": Change(EL, unit("firewalld.service", EL, active="failed")),
-    "ufw enabled": Change(UB, together(unit("ufw.service"), kept("ufw", value=True))),
+    "ufw enabled": Change(UB, combine(unit("ufw.service"), kept("ufw", value=True))),
     "nftables' file": Change(
-        UB, together(unit("nftables.service", file="enabled"), kept("tables", TABLES))
+        UB, combine(unit("nftables.service", file="enabled"), kept("tables", TABLES))
     ),
 }
-FAULTS = (Fault("boot-firewall", TUNED, nft_file(WALL_FILE)),)
+FAULTS = (Fault("boot-firewall", TUNED, write_nft_file(WALL_FILE)),)

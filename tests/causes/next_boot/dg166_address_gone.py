@@ -6,7 +6,7 @@ from boot_changes import kept
 from records import UBUNTU1 as UB
 
 from causes.changes import Change
-from causes.faults import TUNED, Fault, edited
+from causes.faults import TUNED, Fault, edit_file
 
 CHANGES = {
     "the address was typed in": Change(
@@ -17,7 +17,7 @@ FAULTS = (
     Fault(
         "boot-address",
         TUNED,
-        edited(
+        edit_file(
             "/etc/netplan/90-fullmesh.yaml",
             'sed -i "s,$V_ADDR/24,$SILENT/24," /etc/netplan/90-fullmesh.yaml',
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from boot_changes import line, machine, mounted
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, together
+from causes.changes import Change, combine
 
 CHANGES = {
     "a mount in no file": Change(UB, mounted("/data")),
@@ -16,7 +16,7 @@ CHANGES = {
     "a smaller one in fstab": Change(
         UB,
         machine(
-            together(
+            combine(
                 mounted("/dev/shm", "tmpfs", 1 << 36),  # noqa: S108
                 line("/dev/shm", waits=False, there=True, size=1 << 30),  # noqa: S108
             )

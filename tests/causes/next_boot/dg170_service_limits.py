@@ -5,17 +5,19 @@ from __future__ import annotations
 from boot_changes import kept, unit
 from records import UBUNTU1 as UB
 
-from causes.changes import Break, Change, together
+from causes.changes import Break, Change, combine
 
 
-def limits(now: str, later: str, source: str = "/etc/systemd/system.conf.d/memlock.conf") -> Break:
-    return together(
+def change_limits(
+    now: str, later: str, source: str = "/etc/systemd/system.conf.d/memlock.conf"
+) -> Break:
+    return combine(
         kept("limits", {"DefaultLimitMEMLOCK": now}),
         kept("limits_kept", {"DefaultLimitMEMLOCK": {"value": later, "source": source}}),
     )
 
 
 CHANGES = {
-    "other limits": Change(UB, limits("8388608", "infinity")),
+    "other limits": Change(UB, change_limits("8388608", "infinity")),
     "an older unit": Change(UB, unit("chrony.service", stale=True)),
 }

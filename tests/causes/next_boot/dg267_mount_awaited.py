@@ -6,7 +6,7 @@ from boot_changes import line
 from records import UBUNTU1 as UB
 
 from causes.changes import Change
-from causes.faults import TUNED, Fault, edited
+from causes.faults import TUNED, Fault, edit_file
 
 CHANGES = {
     "a disk that is not there": Change(UB, line("/data", waits=True, there=False)),
@@ -15,6 +15,8 @@ FAULTS = (
     Fault(
         "boot-fstab",
         TUNED,
-        edited("/etc/fstab", "echo /dev/disk/by-label/data /data xfs defaults 0 2 >> /etc/fstab"),
+        edit_file(
+            "/etc/fstab", "echo /dev/disk/by-label/data /data xfs defaults 0 2 >> /etc/fstab"
+        ),
     ),
 )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from records import UBUNTU1
 from verify_changes import links
 
-from causes.faults import BARE, NOT_IN_PYTHON, VICTIM, Fault, at, in_python
+from causes.faults import BARE, NOT_IN_PYTHON, VICTIM, Fault, make_step, run_in_every_python
 from fullmesh.verify.model import ClusterObservations
 
-# A container has the machine's clock, and nobody may turn that.
-LATE = in_python("import time\\nreal = time.time\\ntime.time = lambda: real() - 20\\n")
+# A container uses the machine's clock, which must not be changed.
+LATE = run_in_every_python("import time\\nreal = time.time\\ntime.time = lambda: real() - 20\\n")
 
 
 def move_clock(seen: ClusterObservations, seconds: float) -> None:
-    """Peers measure that the last node's clock is ahead."""
+    """Let the peers measure that the last node's clock is ahead."""
     for name in seen.plan["nodes"]:
         for record in links(seen, name, UBUNTU1):
             record["offset"] = seconds
@@ -25,4 +25,4 @@ VERIFICATION = {
     "clock behind": lambda s: move_clock(s, -20.0),
     "clock ahead": lambda s: move_clock(s, 6.0),
 }
-FAULTS = (Fault("clock", BARE, at(VICTIM, LATE, NOT_IN_PYTHON)),)
+FAULTS = (Fault("clock", BARE, make_step(VICTIM, LATE, NOT_IN_PYTHON)),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from verify_changes import facts, nccl
 
-from causes.faults import TUNED, VICTIM, Fault, at
+from causes.faults import TUNED, VICTIM, Fault, make_step
 
 DISTINFO = "/opt/fullmesh/venv/lib/python3.*/site-packages/torch-*.dist-info/METADATA"
 
@@ -18,7 +18,7 @@ FAULTS = (
     Fault(
         "torch-version",
         TUNED,
-        at(
+        make_step(
             VICTIM,
             f"sed -i 's/^Version: .*/Version: 2.1.0/' {DISTINFO}",
             f"sed -i 's/^Version: .*/Version: 2.13.0/' {DISTINFO}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from verify_changes import facts
 
-from causes.faults import BARE, VICTIM, Fault, at
+from causes.faults import BARE, VICTIM, Fault, make_step
 
 VERIFICATION = {
     "no carrier": lambda s: facts(s)["interface"].update(up=False),
@@ -13,7 +13,7 @@ FAULTS = (
     Fault(
         "interface-down",
         BARE,
-        at(
+        make_step(
             VICTIM,
             "ip link set eth1 down",
             "ip link set eth1 up; ip addr replace fd78::${V_ADDR##*.}/64 dev eth1 nodad",

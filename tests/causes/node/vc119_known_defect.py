@@ -7,11 +7,11 @@ from verify_changes import facts
 from fullmesh.verify.model import ClusterObservations
 
 
-def torch_with_a_defect(seen: ClusterObservations) -> None:
+def install_defective_torch(seen: ClusterObservations) -> None:
     for name in seen.plan["nodes"]:
         facts(seen, name)["versions"]["torch"] = "2.7.0+cpu"
 
 
 VERIFICATION = {
-    "a known defect of torch": torch_with_a_defect,
+    "a known defect of torch": install_defective_torch,
 }

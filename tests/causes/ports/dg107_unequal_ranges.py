@@ -6,25 +6,27 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 from records import World
 
-from causes.changes import Break, Change, setting, survey
-from causes.faults import BARE, PEER, Fault, sysctl
+from causes.changes import Break, Change, change_sysctl, get_survey
+from causes.faults import BARE, PEER, Fault, set_sysctl
 
 
-def unplanned(change: Break) -> Break:
-    """Nodes that nobody configured."""
+def remove_plan(change: Break) -> Break:
+    """Apply a change to nodes without a configuration."""
 
     def both(world: World) -> None:
         for name in (EL, UB):
-            survey(world, name)["manifest"] = False
+            get_survey(world, name)["manifest"] = False
         change(world)
 
     return both
 
 
 CHANGES = {
-    "other range": Change(UB, unplanned(setting("net.ipv4.ip_local_port_range", "20000 30000"))),
+    "other range": Change(
+        UB, remove_plan(change_sysctl("net.ipv4.ip_local_port_range", "20000 30000"))
+    ),
 }
 FAULTS = (
-    # Somebody pinned the other node: the one that still has the kernel's own range was forgotten.
-    Fault("range-drift-bare", BARE, sysctl("net.ipv4.ip_local_port_range=40000 44999", PEER)),
+    # Only the other node was configured, and this one still has the kernel's default range.
+    Fault("range-drift-bare", BARE, set_sysctl("net.ipv4.ip_local_port_range=40000 44999", PEER)),
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, survey
-from causes.faults import ALL, BARE, Fault, python, service, sysctl
+from causes.changes import Change, get_survey
+from causes.faults import ALL, BARE, Fault, make_python_command, run_service, set_sysctl
 
-# A connection that the diagnosis before opened may lie on one of these ports for a minute still (TIME_WAIT, tcp(7)),
-# and SO_REUSEADDR does not help: the kernel asks both sockets for it, and the one of a connect() had none.
+# A connection of the previous diagnosis can occupy one of these ports for a minute (TIME_WAIT, tcp(7)). SO_REUSEADDR
+# does not help, because the kernel requires it of both sockets, and a connecting socket does not have it.
 FILL = """
 held = []
 for port in range(50000, 50064):
@@ -23,12 +23,15 @@ for port in range(50000, 50064):
 
 
 CHANGES = {
-    "range full": Change(UB, lambda w: survey(w)["sockets"].update(in_range=4000, time_wait=3900)),
+    "range full": Change(
+        UB, lambda w: get_survey(w)["sockets"].update(in_range=4000, time_wait=3900)
+    ),
 }
 FAULTS = (
     Fault(
         "range-full",
         BARE,
-        sysctl("net.ipv4.ip_local_port_range=50000 50063", ALL) + service(python(FILL)),
+        set_sysctl("net.ipv4.ip_local_port_range=50000 50063", ALL)
+        + run_service(make_python_command(FILL)),
     ),
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from records import UBUNTU1 as UB
 
-from causes.changes import Change, put
+from causes.changes import Change, set_survey_part
 
 CHANGES = {
     "selinux": Change(
         UB,
-        put(
+        set_survey_part(
             "selinux",
             {
                 "mode": "enforcing",

@@ -6,25 +6,25 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 from records import World
 
-from causes.changes import Change, node
-from causes.faults import BARE, MASTER, Fault, on_the_way
+from causes.changes import Change, get_node
+from causes.faults import BARE, MASTER, Fault, add_rule_between
 
 
-def lossy(world: World) -> None:
-    for record in node(world, EL)["links"]["links"]:
+def lose_packets(world: World) -> None:
+    for record in get_node(world, EL)["links"]["links"]:
         record.update(lost=4, segments=60)
 
 
 CHANGES = {
-    "loss": Change(EL, lossy),
+    "loss": Change(EL, lose_packets),
 }
 RECORDED = {"loss": UB}
 FAULTS = (
     Fault(
         "loss",
         BARE,
-        on_the_way("meta l4proto tcp numgen random mod 100 < 20 drop", "V_CABLE", "P_CABLE"),
-        victim=MASTER,  # neither end is to blame: the first is named
+        add_rule_between("meta l4proto tcp numgen random mod 100 < 20 drop", "V_CABLE", "P_CABLE"),
+        victim=MASTER,  # if both ends may be the cause, the finding names the first
         expect={"peer": "{peer}", "direction": "{victim} <-> {peer}"},
     ),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from records import UBUNTU1 as UB
 from records import World
 
-from causes.changes import Change, survey
+from causes.changes import Change, get_survey
 
 
-def halve(world: World) -> None:
-    for card in survey(world)["interfaces"]:
+def set_half_duplex(world: World) -> None:
+    for card in get_survey(world)["interfaces"]:
         card.update(physical=True, duplex="half", speed=100)
 
 
-CHANGES = {"half duplex": Change(UB, halve)}
+CHANGES = {"half duplex": Change(UB, set_half_duplex)}

@@ -8,7 +8,7 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 from records import World
 
-from causes.changes import Break, Change, node, survey, together
+from causes.changes import Break, Change, combine, get_node, get_survey
 
 HOSTS = {EL: 11, UB: 12}
 MTU = 9000
@@ -58,13 +58,13 @@ def add_rails(world: World) -> None:
         for rail in (0, 1)
     ]
     for name in HOSTS:
-        survey(world, name)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
+        get_survey(world, name)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
         for rail in (0, 1):
             address = f"{make_address(rail, name)}/24"
-            nic = {**survey(world, name)["interfaces"][-1], "name": f"eth{rail + 2}"}
+            nic = {**get_survey(world, name)["interfaces"][-1], "name": f"eth{rail + 2}"}
             nic |= {"mac": make_mac(rail, name), "mtu": MTU, "addresses": [address]}
             nic |= {"carrier": True, "running": True, "state": "up", "speed": 0, "index": 90}
-            survey(world, name)["interfaces"].append(nic)
+            get_survey(world, name)["interfaces"].append(nic)
             link = {
                 "interface": f"eth{rail + 2}",
                 "mac": "",
@@ -79,7 +79,7 @@ def add_rails(world: World) -> None:
                 "rail": f"rail{rail}",
             }
             world["plan"]["nodes"][name]["links"].append(link)
-        node(world, name)["node"]["rails"] = [
+        get_node(world, name)["node"]["rails"] = [
             {
                 "rail": f"rail{rail}",
                 "address": make_address(rail, name),
@@ -89,7 +89,7 @@ def add_rails(world: World) -> None:
             for rail in (0, 1)
         ]
         links: Any = [make_link(rail, name) for rail in (0, 1)]
-        node(world, name)["links"]["rails"] = {
+        get_node(world, name)["links"]["rails"] = {
             "links": links,
             "duplicates": [],
             "queues": [],
@@ -99,12 +99,14 @@ def add_rails(world: World) -> None:
 
 def find_rail_nic(world: World, name: str, rail: int) -> Any:
     """A node's interface on a rail."""
-    return next(one for one in survey(world, name)["interfaces"] if one["name"] == f"eth{rail + 2}")
+    return next(
+        one for one in get_survey(world, name)["interfaces"] if one["name"] == f"eth{rail + 2}"
+    )
 
 
 def change_nic(name: str, rail: int, /, **changed: Any) -> Break:
     """A node's interface on a rail is otherwise."""
-    return together(add_rails, lambda world: find_rail_nic(world, name, rail).update(changed))
+    return combine(add_rails, lambda world: find_rail_nic(world, name, rail).update(changed))
 
 
 def change_links(rail: int, *names: str, **changed: Any) -> Break:
@@ -113,7 +115,7 @@ def change_links(rail: int, *names: str, **changed: Any) -> Break:
     def change(world: World) -> None:
         add_rails(world)
         for name in names:
-            for one in node(world, name)["links"]["rails"]["links"]:
+            for one in get_node(world, name)["links"]["rails"]["links"]:
                 if one["rail"] == f"rail{rail}":
                     one.update(changed)
 
@@ -125,7 +127,7 @@ def add_to_probe(name: str, part: str, *entries: dict[str, Any]) -> Break:
 
     def change(world: World) -> None:
         add_rails(world)
-        probe: Any = node(world, name)["links"]["rails"]
+        probe: Any = get_node(world, name)["links"]["rails"]
         probe[part] += entries
 
     return change

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from causes.changes import together
+from causes.changes import combine
 from causes.rails import UB, Change, change_nic, find_rail_nic
 
 CHANGES = {
@@ -13,7 +13,7 @@ CHANGES = {
     ),
     "rail, no carrier at the other end of its cable": Change(
         UB,
-        together(
+        combine(
             change_nic(UB, 1, running=False, carrier=False),
             lambda world: find_rail_nic(world, "el1", 1).update(carrier=False),
         ),

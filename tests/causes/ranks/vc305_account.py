@@ -8,7 +8,7 @@ from fullmesh.verify.model import ClusterObservations
 
 
 def refuse_rank(seen: ClusterObservations) -> None:
-    """The ranks of a node cannot start, and the node knows why."""
+    """Let the ranks of a node fail to start, with a reason."""
     gloo = seen.nodes[UBUNTU1]["gloo"]
     gloo["ranks"]["1"] = {"events": [], "log": ""}
     gloo["ended"] = {

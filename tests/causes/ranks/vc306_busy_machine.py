@@ -7,11 +7,11 @@ from verify_changes import set_load, stop_rank
 from fullmesh.verify.model import ClusterObservations
 
 
-def waited(seen: ClusterObservations) -> None:
+def delay_ranks(seen: ClusterObservations) -> None:
     set_load(seen)
     stop_rank(seen, "fsdp", "hung")
 
 
 VERIFICATION = {
-    "processors": waited,
+    "processors": delay_ranks,
 }

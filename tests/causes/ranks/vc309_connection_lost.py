@@ -12,7 +12,7 @@ from fullmesh.verify.model import ClusterObservations
 
 
 def lose_node(seen: ClusterObservations) -> None:
-    """The connection to a node went away while its rank ran."""
+    """Lose the connection to a node while its rank runs."""
     lost = rank_ends.read_missing_answer(
         {"unreachable": True, "msg": "[AK-102] it was silent"}, [1]
     )

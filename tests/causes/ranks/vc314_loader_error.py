@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from causes.changes import started
-from causes.faults import BARE, Fault, login_variable
+from causes.changes import fail_job_start
+from causes.faults import BARE, Fault, set_login_variable
 from fullmesh.result.findings import WARNING
 
 VERIFICATION = {
-    "library of torch missing": started(
+    "library of torch missing": fail_job_start(
         (
             "load",
             "/opt/fullmesh/venv/lib/python3.12/site-packages/torch/lib/libtorch_python.so",
@@ -18,6 +18,9 @@ VERIFICATION = {
 }
 FAULTS = (
     Fault(
-        "job-preload", BARE, login_variable("LD_PRELOAD=/opt/nosuch/libhook.so"), severity=WARNING
+        "job-preload",
+        BARE,
+        set_login_variable("LD_PRELOAD=/opt/nosuch/libhook.so"),
+        severity=WARNING,
     ),
 )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from causes.changes import started
-from causes.faults import MASTER, TUNED, Fault, sysctl
+from causes.changes import fail_job_start
+from causes.faults import MASTER, TUNED, Fault, set_sysctl
 
 VERIFICATION = {
-    "port closed to the account": started(("bind", "29500", "EACCES")),
+    "port closed to the account": fail_job_start(("bind", "29500", "EACCES")),
 }
 FAULTS = (
     Fault(
         "job-port-privileged",
         TUNED,
-        sysctl("net.ipv4.ip_unprivileged_port_start=30000"),
+        set_sysctl("net.ipv4.ip_unprivileged_port_start=30000"),
         victim=MASTER,
     ),
 )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from causes.changes import started
-from causes.faults import TUNED, Fault, job_account, login_variable
+from causes.changes import fail_job_start
+from causes.faults import TUNED, Fault, job_account, set_login_variable
 
 VERIFICATION = {
-    "profile ends the shell": started(("login", "/bin/bash", "exit status 1")),
-    "python elsewhere": started(
+    "profile ends the shell": fail_job_start(("login", "/bin/bash", "exit status 1")),
+    "python elsewhere": fail_job_start(
         ("python", "/opt/fullmesh/venv/bin/python", "PYTHONHOME=/opt/nosuch", "/etc/environment:2")
     ),
 }
 FAULTS = (
-    Fault("job-python-home", TUNED, login_variable("PYTHONHOME=/opt/nosuch")),
+    Fault("job-python-home", TUNED, set_login_variable("PYTHONHOME=/opt/nosuch")),
     *(
         Fault("job-python-home", TUNED, job_account(do), variant=variant, expect={"cause": cause})
         for do, variant, cause in (

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from records import UBUNTU1 as UB
 
-from causes.changes import start_of_job
-from causes.faults import TUNED, Fault, edited
+from causes.changes import make_job_login
+from causes.faults import TUNED, Fault, edit_file
 from fullmesh.verify.model import ClusterObservations
 
 
-def files(**own: str) -> Callable[[ClusterObservations], None]:
-    """All nodes have a file, and ubuntu1's has other values. An empty one is missing."""
+def set_files(**own: str) -> Callable[[ClusterObservations], None]:
+    """Give all nodes a file, which has other values on ubuntu1. An empty one is missing there."""
 
     def change(seen: ClusterObservations) -> None:
         for name, node in seen.nodes.items():
@@ -28,24 +28,24 @@ def files(**own: str) -> Callable[[ClusterObservations], None]:
             }
             if name == UB:
                 held = {key: value for key, value in {**held, **own}.items() if value}
-            node["node"]["facts"]["survey"]["job_start"] = start_of_job(file=held)
+            node["node"]["facts"]["survey"]["job_start"] = make_job_login(file=held)
 
     return change
 
 
 VERIFICATION = {
-    "another size": files(NNODES="1"),
-    "no size": files(NNODES=""),
-    "another master port": files(MASTER_PORT="29501"),
-    "rank out of range": files(NODE_RANK="5"),
-    "rank of another node": files(NODE_RANK="0"),
-    "address of another node": files(FULLMESH_ADDRESS="192.0.2.1"),
-    "no number of ranks": files(NPROC_PER_NODE=""),
+    "another size": set_files(NNODES="1"),
+    "no size": set_files(NNODES=""),
+    "another master port": set_files(MASTER_PORT="29501"),
+    "rank out of range": set_files(NODE_RANK="5"),
+    "rank of another node": set_files(NODE_RANK="0"),
+    "address of another node": set_files(FULLMESH_ADDRESS="192.0.2.1"),
+    "no number of ranks": set_files(NPROC_PER_NODE=""),
 }
 FAULTS = (
     Fault(
         "job-env-other-size",
         TUNED,
-        edited("/etc/fullmesh/env", "sed -i 's/^NNODES=.*/NNODES=1/' /etc/fullmesh/env"),
+        edit_file("/etc/fullmesh/env", "sed -i 's/^NNODES=.*/NNODES=1/' /etc/fullmesh/env"),
     ),
 )

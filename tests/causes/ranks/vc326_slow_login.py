@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from causes.changes import started
-from causes.faults import TUNED, VICTIM, Fault, at
+from causes.changes import fail_job_start
+from causes.faults import TUNED, VICTIM, Fault, make_step
 from fullmesh.result.findings import WARNING
 
 PROFILE = "/etc/profile.d/slow.sh"
 VERIFICATION = {
-    "profile that waits": started(
+    "profile that waits": fail_job_start(
         ("slow", "sleep 90", "the login shell and Python", f"{PROFILE}:1")
     )
 }
@@ -16,7 +16,7 @@ FAULTS = (
     Fault(
         "job-profile-slow",
         TUNED,
-        at(VICTIM, f"echo 'sleep 90' > {PROFILE}", f"rm {PROFILE}"),
+        make_step(VICTIM, f"echo 'sleep 90' > {PROFILE}", f"rm {PROFILE}"),
         severity=WARNING,
     ),
 )

@@ -8,7 +8,7 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 from records import World
 
-from causes.changes import Break, Change, node, put, together
+from causes.changes import Break, Change, combine, get_node, set_survey_part
 from fullmesh.observed.ladder import RdmaResult
 from fullmesh.result.findings import WARNING
 
@@ -17,12 +17,12 @@ END: dict[str, Any] = {"step": "", "error": "", "count": SENT}
 
 
 def make_gid(rail: int, host: int) -> str:
-    """The GID of an address on a rail."""
+    """Return the GID of an address on a rail."""
     return f"0000:0000:0000:0000:0000:ffff:0a{80 + rail:02x}:{host:04x}"
 
 
 def make_port(rail: int, host: int, gids: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A RoCE port as the survey describes it."""
+    """Describe a RoCE port as the survey does."""
     local = f"fe80:0000:0000:0000:0200:00ff:fe8{rail}:{host:04x}"
     held = gids or (local, make_gid(rail, host))
     return {
@@ -38,7 +38,7 @@ def make_port(rail: int, host: int, gids: tuple[str, ...] = ()) -> dict[str, Any
 
 
 def make_try(source: str, rail: int, peer_rail: int = 0, **changed: Any) -> RdmaResult:
-    """The outcome of a try: it passed, except for what is changed."""
+    """Make the result of a transfer that passed, with some changes."""
     hosts = {EL: 11, UB: 12}
     peer = UB if source == EL else EL
     said: Any = {
@@ -59,14 +59,14 @@ def make_try(source: str, rail: int, peer_rail: int = 0, **changed: Any) -> Rdma
 
 
 def add_rails(world: World) -> None:
-    """Both nodes have two rails, and no limit on locked memory."""
-    put("limits", {"memlock": -1}, EL, UB)(world)
+    """Give both nodes two rails, and no limit on locked memory."""
+    set_survey_part("limits", {"memlock": -1}, EL, UB)(world)
     for name, host in ((EL, 11), (UB, 12)):
-        put("rdma", [make_port(rail, host) for rail in (1, 2)], name)(world)
+        set_survey_part("rdma", [make_port(rail, host) for rail in (1, 2)], name)(world)
 
 
-def tried(*odd: tuple[str, RdmaResult], counters: dict[str, int] | None = None) -> Break:
-    """All pairs of two rails pass, except for those that are given: node and outcome."""
+def set_results(*odd: tuple[str, RdmaResult], counters: dict[str, int] | None = None) -> Break:
+    """Let all pairs of two rails pass, except for the given ones (node and result)."""
 
     def change(world: World) -> None:
         for name in (EL, UB):
@@ -74,11 +74,11 @@ def tried(*odd: tuple[str, RdmaResult], counters: dict[str, int] | None = None) 
             known = {said["device"] for said in given}
             passed = [make_try(name, rail) for rail in (1, 2) if f"rxe{rail}" not in known]
             held = counters or {} if name == UB else {}
-            node(world, name)["links"]["rdma"] = {"pairs": passed + given, "counters": held}
+            get_node(world, name)["links"]["rdma"] = {"pairs": passed + given, "counters": held}
 
-    return together(add_rails, change)
+    return combine(add_rails, change)
 
 
-def warn(place: str, change: Break) -> Change:
-    """Nodes without GPUs get a warning."""
+def expect_warning(place: str, change: Break) -> Change:
+    """Expect a warning, because the nodes have no GPUs."""
     return Change(place, change, WARNING)

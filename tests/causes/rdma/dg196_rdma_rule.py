@@ -6,8 +6,8 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 from records import World
 
-from causes.changes import only_table, rule, survey, together
-from causes.rdma import RETRIES, make_try, tried, warn
+from causes.changes import add_rule, combine, get_survey, replace_firewalld
+from causes.rdma import RETRIES, expect_warning, make_try, set_results
 
 DROP = (
     {
@@ -21,12 +21,12 @@ DROP = (
 )
 
 
-def is_soft(world: World) -> None:
-    """Soft-RoCE has no PCI device, so no vendor, and the other node has no packet filter."""
-    survey(world, EL)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
-    survey(world, EL).pop("firewalld")
+def use_soft_roce(world: World) -> None:
+    """Use soft-RoCE, which has no PCI device and no vendor, with a peer without a packet filter."""
+    get_survey(world, EL)["nft"] = {"chains": [], "rules": [], "sets": [], "cut": 0}
+    get_survey(world, EL).pop("firewalld")
     for name in (EL, UB):
-        for port in survey(world, name)["rdma"]:
+        for port in get_survey(world, name)["rdma"]:
             port["vendor"] = ""
 
 
@@ -38,8 +38,13 @@ LOST = make_try(
 )
 BACK = make_try(UB, 1, own={"step": "send", "error": RETRIES, "count": 0}, peer={"count": 1})
 CHANGES = {
-    "UDP 4791": warn(
+    "UDP 4791": expect_warning(
         UB,
-        together(tried((EL, LOST), (UB, BACK)), is_soft, only_table, rule("guard", *DROP)),
+        combine(
+            set_results((EL, LOST), (UB, BACK)),
+            use_soft_roce,
+            replace_firewalld,
+            add_rule("guard", *DROP),
+        ),
     ),
 }

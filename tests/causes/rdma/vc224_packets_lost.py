@@ -5,12 +5,12 @@ from __future__ import annotations
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
-from causes.rdma import RETRIES, make_try, tried, warn
+from causes.rdma import RETRIES, expect_warning, make_try, set_results
 
 CHANGES = {
-    "RDMA out, lost": warn(
+    "RDMA out, lost": expect_warning(
         EL,
-        tried(
+        set_results(
             (
                 EL,
                 make_try(
@@ -22,9 +22,9 @@ CHANGES = {
             )
         ),
     ),
-    "RDMA answers, lost": warn(
+    "RDMA answers, lost": expect_warning(
         EL,
-        tried(
+        set_results(
             (
                 UB,
                 make_try(
@@ -33,9 +33,9 @@ CHANGES = {
             )
         ),
     ),
-    "RDMA out, lost, and the peer's outcome as well": warn(
+    "RDMA out, lost, and the peer's outcome as well": expect_warning(
         EL,
-        tried(
+        set_results(
             (
                 EL,
                 make_try(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from records import EL1 as EL
 
-from causes.rdma import RETRIES, make_try, tried, warn
+from causes.rdma import RETRIES, expect_warning, make_try, set_results
 
 CHANGES = {
-    "RDMA large, lost": warn(
+    "RDMA large, lost": expect_warning(
         EL,
-        tried(
+        set_results(
             (
                 EL,
                 make_try(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from records import UBUNTU1 as UB
 
-from causes.rdma import make_try, tried, warn
+from causes.rdma import expect_warning, make_try, set_results
 
 CHANGES = {
-    "RDMA data": warn(
+    "RDMA data": expect_warning(
         UB,
-        tried(
+        set_results(
             (
                 UB,
                 make_try(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from records import EL1 as EL
 
-from causes.rdma import make_try, tried, warn
+from causes.rdma import expect_warning, make_try, set_results
 
 CHANGES = {
-    "swapped cables": warn(
+    "swapped cables": expect_warning(
         EL,
-        tried(
+        set_results(
             *(
                 (
                     EL,

@@ -9,12 +9,12 @@ from causes.changes import Change
 from causes.faults import BARE, Fault
 
 
-def no_python(world: World) -> None:
+def remove_python(world: World) -> None:
     world["nodes"][UB] = {"node": {"failed": True, "msg": "python3: not found"}}
 
 
 CHANGES = {
-    "no python": Change(UB, no_python),
+    "no python": Change(UB, remove_python),
 }
 FAULTS = (
     Fault("no-python", BARE, (), variables={"ansible_python_interpreter": "/opt/none/bin/python3"}),

@@ -10,19 +10,19 @@ import pytest
 from causes.cases import CHANGES, RECORDED
 from causes.changes import (
     Break,
-    decided,
-    ends,
-    gpus,
-    listener,
-    node,
-    only_table,
-    other_family,
-    put,
-    rule,
-    running,
-    shut,
-    survey,
-    wrong_master_name,
+    add_listener,
+    add_rule,
+    block_links,
+    block_reply_links,
+    change_route,
+    get_node,
+    get_survey,
+    make_gpus,
+    replace_firewalld,
+    run_rank,
+    set_survey_part,
+    set_wrong_master_name,
+    use_other_family,
 )
 from diagnosis_cases import HEALTHY
 from records import EL1 as EL
@@ -55,19 +55,21 @@ def test_a_healthy_cluster_has_no_finding() -> None:
 def move_lookups_to_the_last_call(world: World) -> None:
     """Move the name lookups into the last call, as if they had run during the probe."""
     for name in (EL, UB):
-        facts = node(world, name)["node"]["facts"]
+        facts = get_node(world, name)["node"]["facts"]
         looked = {
             key: facts["survey"].pop(key)
             for key in ("reverse", "own_answers", "master_answers")
             if key in facts["survey"]
         }
-        node(world, name)["started"]["names"] = {
+        get_node(world, name)["started"]["names"] = {
             "names": facts.pop("names"),
             "survey": {**looked, "unknown": [{"what": "own answers", "why": "a test"}]},
         }
 
 
-@pytest.mark.parametrize("change", [wrong_master_name, other_family, put("own_answers", ["::2"])])
+@pytest.mark.parametrize(
+    "change", [set_wrong_master_name, use_other_family, set_survey_part("own_answers", ["::2"])]
+)
 def test_names_of_the_last_call_are_judged_too(change: Break) -> None:
     world = copy.deepcopy(HEALTHY)
     change(world)
@@ -82,7 +84,7 @@ def test_names_of_the_last_call_are_judged_too(change: Break) -> None:
 def test_missing_names_are_reported_as_unknown() -> None:
     world = copy.deepcopy(HEALTHY)
     move_lookups_to_the_last_call(world)
-    node(world)["started"].pop("names")
+    get_node(world)["started"].pop("names")
     found = judged(world)
     assert found["findings"] == []
     missed = {(one["node"], one["what"]) for one in found["not_looked_at"]}
@@ -93,7 +95,7 @@ def test_missing_names_are_reported_as_unknown() -> None:
 def bigger(count: int, family: str = "ipv4") -> World:
     """Return the recorded nodes under more names, with links between all of them."""
     world = copy.deepcopy(HEALTHY)
-    template, record = node(world, UB), node(world, EL)["links"]["links"][0]
+    template, record = get_node(world, UB), get_node(world, EL)["links"]["links"][0]
     names = [f"n{i}" for i in range(count)]
     old = {name: world["plan"]["nodes"][name]["address"] for name in (EL, UB)}
     address = {
@@ -145,9 +147,9 @@ def with_policies(state: str) -> World:
     world = copy.deepcopy(HEALTHY)
     for name, recorded in ((EL, "10.78.1.11"), (UB, "10.78.1.12")):
         held = held.replace(recorded, world["plan"]["nodes"][name]["address"])
-    survey(world).update(json.loads(held))
+    get_survey(world).update(json.loads(held))
     if state != "healthy":
-        shut("rejected")(world)
+        block_links("rejected")(world)
     return world
 
 
@@ -210,7 +212,7 @@ def test_a_reject_rule_is_named_even_without_an_answer() -> None:
     hit = [
         link
         for name in world["nodes"]
-        for link in node(world, name)["links"]["links"]
+        for link in get_node(world, name)["links"]["links"]
         if link["verdict"] == "rejected"
     ]
     assert hit
@@ -225,7 +227,7 @@ def test_reverse_path_filter_is_named_if_nothing_arrived() -> None:
     """It also ignores ARP requests, as seen in the lab after the peer's neighbor entry had expired."""
     world = load("rp-filter")
     for name in world["nodes"]:
-        node(world, name)["started"]["listeners"]["counters"]["TcpExt.IPReversePathFilter"] = 0
+        get_node(world, name)["started"]["listeners"]["counters"]["TcpExt.IPReversePathFilter"] = 0
     [found] = judged(world)["findings"]
     assert (found["code"], found["node"]) == RECORDED["rp-filter"]
     assert "no packets let in" in found["seen"]
@@ -259,9 +261,9 @@ def test_without_its_interface_a_node_has_no_route(
     answer: dict[str, str], causes: set[str]
 ) -> None:
     world = copy.deepcopy(HEALTHY)
-    node(world)["node"]["facts"]["interface"]["up"] = False
-    ends("no_route", answer["error"])(world)
-    decided(**answer)(world)
+    get_node(world)["node"]["facts"]["interface"]["up"] = False
+    block_reply_links("no_route", answer["error"])(world)
+    change_route(**answer)(world)
     assert {f["code"] for f in judged(world)["findings"]} == causes
 
 
@@ -270,14 +272,14 @@ ANSWERS = {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field"
 
 def test_a_source_port_rule_blocks_queries_from_that_port() -> None:
     world = copy.deepcopy(HEALTHY)
-    for record in node(world)["links"]["links"]:
+    for record in get_node(world)["links"]["links"]:
         if record["port"] >= 52000:
             record.update(verdict="dropped", reached="asked")
     match = {"match": {**ANSWERS["match"], "right": {"range": [52000, 54095]}}}
-    only_table(world)
-    rule("surprise", match, {"drop": None})(world)
+    replace_firewalld(world)
+    add_rule("surprise", match, {"drop": None})(world)
     for name in (EL, UB):
-        node(world, name)["node"]["tapped"] = False
+        get_node(world, name)["node"]["tapped"] = False
     [found] = judged(world)["findings"]
     assert (found["code"], found["node"]) == ("DG-101", UB)
     assert found["pairs"] == [[UB, EL], [EL, UB]]
@@ -289,13 +291,13 @@ def test_a_rule_for_later_packets_is_named_in_both_directions(hook: str) -> None
     """The other direction looks open, because its first packet passes. It never gets an answer."""
     world = copy.deepcopy(HEALTHY)
     asks = UB if hook == "input" else EL
-    for record in node(world, asks)["links"]["links"]:
+    for record in get_node(world, asks)["links"]["links"]:
         record.update(verdict="dropped", reached="asked")
     for name in (EL, UB):
-        node(world, name)["node"]["tapped"] = False
+        get_node(world, name)["node"]["tapped"] = False
     state = {"op": "in", "left": {"ct": {"key": "state"}}, "right": "established"}
-    only_table(world)
-    rule("surprise", {"match": state}, {"drop": None}, hook=hook)(world)
+    replace_firewalld(world)
+    add_rule("surprise", {"match": state}, {"drop": None}, hook=hook)(world)
     [found] = judged(world)["findings"]
     assert (found["code"], found["node"]) == ("VC-201", UB)
     assert sorted(found["pairs"]) == sorted([[UB, EL], [EL, UB]])
@@ -304,13 +306,15 @@ def test_a_rule_for_later_packets_is_named_in_both_directions(hook: str) -> None
 def test_loss_of_small_packets_is_no_mtu_black_hole() -> None:
     """Seen with a rule that passes three packets a second: some connections stall, others never start."""
     world = copy.deepcopy(HEALTHY)
-    for number, record in enumerate(node(world, EL)["links"]["links"]):
+    for number, record in enumerate(get_node(world, EL)["links"]["links"]):
         record["verdict"] = "dropped" if number % 2 else "mtu_black_hole"
     for name in (EL, UB):
-        node(world, name)["node"]["tapped"] = False
-    only_table(world)
+        get_node(world, name)["node"]["tapped"] = False
+    replace_firewalld(world)
     assert "VC-208" in [one["code"] for one in judged(world)["findings"]]
-    rule("surprise", {"limit": {"rate": 3, "per": "second", "inv": True}}, {"drop": None})(world)
+    add_rule("surprise", {"limit": {"rate": 3, "per": "second", "inv": True}}, {"drop": None})(
+        world
+    )
     found = judged(world)["findings"]
     assert (found[0]["code"], found[0]["node"]) == ("VC-201", UB)
     assert "VC-208" not in [one["code"] for one in found]
@@ -319,11 +323,11 @@ def test_loss_of_small_packets_is_no_mtu_black_hole() -> None:
 def test_first_packets_that_are_lost_count_by_connections() -> None:
     def lost(count: int) -> list[str]:
         world = copy.deepcopy(HEALTHY)
-        for number, record in enumerate(node(world, EL)["links"]["links"]):
+        for number, record in enumerate(get_node(world, EL)["links"]["links"]):
             record.update(lost=int(number < count), segments=400)
         return [one["code"] for one in judged(world)["findings"]]
 
-    tried = sum(record["node"] == UB for record in node(HEALTHY, EL)["links"]["links"])
+    tried = sum(record["node"] == UB for record in get_node(HEALTHY, EL)["links"]["links"])
     assert lost(tried // 5 + 1) == ["DG-138"]
     assert lost(tried // 5 - 1) == []
 
@@ -333,7 +337,7 @@ def test_chance_is_no_proof_of_a_range_or_an_account() -> None:
     world = copy.deepcopy(HEALTHY)
     CHANGES["the account of the probe alone"][2](world)
     assert [one["code"] for one in judged(world)["findings"]] == ["DG-184"]
-    for record in node(world)["links"]["links"]:
+    for record in get_node(world)["links"]["links"]:
         record["remark"] = f"{BY_CHANCE}, so not counted: 50001"
     codes_now = [one["code"] for one in judged(world)["findings"]]
     assert "DG-184" not in codes_now
@@ -387,10 +391,10 @@ def test_an_unreachable_node_does_not_hide_a_fault_of_another() -> None:
 
 def test_an_unexplained_failure_shows_all_facts() -> None:
     world = copy.deepcopy(HEALTHY)
-    shut()(world)
+    block_links()(world)
     for name in (EL, UB):
-        survey(world, name).pop("nft")
-        node(world, name)["node"]["tapped"] = False
+        get_survey(world, name).pop("nft")
+        get_node(world, name)["node"]["tapped"] = False
     (finding,) = judged(world)["findings"]
     assert finding["code"] == "VC-201"
     assert finding["direction"] == "el1 -> ubuntu1"
@@ -407,43 +411,43 @@ def test_a_rule_that_stops_answers_is_the_same_finding() -> None:
 
 def test_a_job_on_two_nodes_may_hold_its_port() -> None:
     world = copy.deepcopy(HEALTHY)
-    listener("python3 -m torch.distributed.run train.py")(world)
+    add_listener("python3 -m torch.distributed.run train.py")(world)
     for rank, name in enumerate((EL, UB)):
-        running(rank, name)(world)
+        run_rank(rank, name)(world)
     assert judged(world)["findings"] == []
 
 
 def test_a_missing_rank_of_a_running_job_is_named() -> None:
     world = copy.deepcopy(HEALTHY)
-    running(0, EL)(world)
+    run_rank(0, EL)(world)
     (finding,) = judged(world)["findings"]
     assert "rank 1 runs nowhere" in finding["cause"]
 
 
 def test_link_local_answers_for_the_own_name_are_ignored() -> None:
     world = copy.deepcopy(HEALTHY)
-    survey(world)["environment"]["values"].pop("GLOO_SOCKET_IFNAME")
-    node(world)["node"]["facts"]["addresses"]["fe80::1"] = "eth1"
-    survey(world)["own_answers"] = ["fe80::1", "10.78.5.12"]
+    get_survey(world)["environment"]["values"].pop("GLOO_SOCKET_IFNAME")
+    get_node(world)["node"]["facts"]["addresses"]["fe80::1"] = "eth1"
+    get_survey(world)["own_answers"] = ["fe80::1", "10.78.5.12"]
     assert judged(world)["findings"] == []
 
 
 def test_shared_memory_is_for_ranks_with_gpus() -> None:
     world = copy.deepcopy(HEALTHY)
     world["plan"]["nodes"][UB]["local_ranks"] = 8
-    put("shm", {"size": 64 << 20, "free": 64 << 20})(world)
+    set_survey_part("shm", {"size": 64 << 20, "free": 64 << 20})(world)
     assert judged(world)["findings"] == []
-    put("gpus", gpus(8), EL, UB)(world)
+    set_survey_part("gpus", make_gpus(8), EL, UB)(world)
     assert [f["code"] for f in judged(world)["findings"]] == ["DG-248"]
 
 
 def test_mixed_models_of_gpus_are_a_warning() -> None:
     world = copy.deepcopy(HEALTHY)
-    other = gpus(8)
+    other = make_gpus(8)
     for gpu in other["cards"]:
         gpu["name"] = "A100"
-    put("gpus", gpus(8), EL)(world)
-    put("gpus", other)(world)
+    set_survey_part("gpus", make_gpus(8), EL)(world)
+    set_survey_part("gpus", other)(world)
     found = judged(world)
     assert [(f["code"], f["severity"]) for f in found["findings"]] == [("DG-149", "warning")]
     assert found["exit_code"] == 0
@@ -453,7 +457,7 @@ def test_reserved_ports_are_not_assigned() -> None:
     """Found by seed 363 of the surprises: on nodes without a plan, no finding explained the missing ports."""
     world = copy.deepcopy(HEALTHY)
     world["plan"]["guessed"] = True
-    survey(world)["sysctls"]["net.ipv4.ip_local_reserved_ports"] = "1024-65535"
+    get_survey(world)["sysctls"]["net.ipv4.ip_local_reserved_ports"] = "1024-65535"
     (found,) = [f for f in judged(world)["findings"] if f["code"] == "DG-109"]
     assert f"{UB} has 0 free ports" in found["cause"]
     assert "1024-65535" in found["seen"]

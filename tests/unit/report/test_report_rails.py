@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import records
-from causes.changes import Break, put, together
-from causes.rdma import END, dg196_rdma_rule, dg199_slow_rail, make_gid, make_try, tried
+from causes.changes import Break, combine, set_survey_part
+from causes.rdma import END, dg196_rdma_rule, dg199_slow_rail, make_gid, make_try, set_results
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 from report_pages import Page
@@ -51,7 +51,7 @@ def add_planned_nics(world: records.World) -> None:
 def diagnose(*changes: Break, planned: bool = True) -> Any:
     """The result of a recorded diagnosis, in which both nodes have two rails."""
     world = records.load_world("healthy")
-    together(tried(), *changes)(world)
+    combine(set_results(), *changes)(world)
     if planned:
         world["plan"]["rails"] = RAILS
         add_planned_nics(world)
@@ -86,7 +86,7 @@ def test_rails_that_all_work_are_one_line() -> None:
 
 
 def test_a_rail_that_fails_shows_the_cause_in_its_cell() -> None:
-    result = diagnose(tried((EL, LOST)))
+    result = diagnose(set_results((EL, LOST)))
     good, bad = sorted(rails.build_rail_matrices(result), key=lambda one: list(one.rails))
     assert (good.rails, good.works, bad.rails) == (["rail1"], True, ["rail2"])
     assert outcomes(bad) == {(EL, UB): "failed", (UB, EL): "works"}
@@ -137,7 +137,7 @@ def test_measured_rates_are_in_the_cells() -> None:
 
 def test_a_pair_that_was_not_tried_does_not_work() -> None:
     untried = make_try(UB, 1, own={"step": "not_tried", "count": 0}, peer={"count": 0})
-    result = diagnose(tried((UB, untried)))
+    result = diagnose(set_results((UB, untried)))
     one = next(one for one in rails.build_rail_matrices(result) if one.rails == ["rail1"])
     assert not one.works
     assert outcomes(one) == {(EL, UB): "works", (UB, EL): "not tried"}
@@ -151,7 +151,7 @@ def test_swapped_cables_are_the_cause_of_both_rails() -> None:
         (EL, make_try(EL, 2, 1, own=END, peer=END)),
     ]
     straight = [(name, make_try(name, rail, **lost)) for name in (EL, UB) for rail in (1, 2)]
-    result = diagnose(tried(*straight, *spare))
+    result = diagnose(set_results(*straight, *spare))
     (one,) = rails.build_rail_matrices(result)
     assert one.rails == ["rail1", "rail2"]
     cell = one.rows[0][1][1]
@@ -176,7 +176,7 @@ def test_rails_that_are_not_planned_have_the_name_of_their_network(
             {**held[0], "name": f"eth{rail}", "addresses": [f"10.8{rail}.0.{host}/24"]}
             for rail in (1, 2)
         ]
-        changes += [put("interfaces", [*held, *rail_nics], name)] if networks else []
+        changes += [set_survey_part("interfaces", [*held, *rail_nics], name)] if networks else []
     (one,) = rails.build_rail_matrices(diagnose(*changes, planned=False))
     assert one.rails == names
 
@@ -194,7 +194,7 @@ def test_cables_of_a_ring_are_one_rail_and_other_nodes_have_no_pair() -> None:
 
 
 def test_a_wide_rail_lists_failed_pairs_only() -> None:
-    result = diagnose(tried((EL, LOST)))
+    result = diagnose(set_results((EL, LOST)))
     link = next(one for one in result["links"] if one["from"] == EL)
     for number in range(9):
         name = f"node{number}"
@@ -210,7 +210,7 @@ def test_a_wide_rail_lists_failed_pairs_only() -> None:
 
 
 def test_results_of_older_versions_are_shown() -> None:
-    result = diagnose(tried((EL, LOST)))
+    result = diagnose(set_results((EL, LOST)))
     for link in result["links"]:
         for row in link["rdma"]:
             del row["rail"]
@@ -222,5 +222,5 @@ def test_results_of_older_versions_are_shown() -> None:
 
 def test_a_gid_of_no_network_has_the_name_of_its_device() -> None:
     odd = make_try(EL, 1, gid=make_gid(9, 11))
-    found = rails.build_rail_matrices(diagnose(tried((EL, odd))))
+    found = rails.build_rail_matrices(diagnose(set_results((EL, odd))))
     assert [one.rails for one in found] == [["rail1"], ["rail2"], ["rxe1"]]

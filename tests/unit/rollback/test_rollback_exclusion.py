@@ -151,7 +151,8 @@ def test_unreadable_journal_keeps_the_change_armed(
 
     journal.rmdir()
     journal.write_text(text)
-    read_journal, reads = transaction_engine.journal_of, []
+    reads: list[str] = []
+    read_journal = transaction_engine.journal_of
 
     def fail_second_read(directory: str) -> Any:
         if len(reads) == 1:
