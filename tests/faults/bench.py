@@ -63,15 +63,15 @@ class Diagnosis:
         """Return the codes of the primary findings."""
         return [str(finding["code"]) for finding in self.findings]
 
-    def told(self) -> str:
+    def describe_findings(self) -> str:
         """Return everything that helps to understand an unexpected result."""
         rows = [
             {key: value for key, value in finding.items() if value and key != "page"}
             for finding in [*self.findings, *self.at_boot]
         ]
-        return json.dumps(rows, indent=1) + "\n" + "\n".join(self.mixed())
+        return json.dumps(rows, indent=1) + "\n" + "\n".join(self.list_mixed_links())
 
-    def mixed(self) -> list[str]:
+    def list_mixed_links(self) -> list[str]:
         """List links whose ports had different results: a word for each port, with the stage that this end reached."""
         return [
             f"{link['from']} -> {link['to']}: "
@@ -115,7 +115,7 @@ class Bench:
         """Run a shell script as root on a node. Return its standard output."""
         return self.nodes[node].on(script, check=check)
 
-    def outside(self, script: str, *, check: bool = True) -> str:
+    def run_outside(self, script: str, *, check: bool = True) -> str:
         """Run a shell script on this machine, outside the nodes."""
         return shell(["env"], script, check=check, where="outside")
 
@@ -125,7 +125,7 @@ class Bench:
         first = next(iter(self.nodes.values()))
         return f"nsenter -t {first.pid} -m -- nft"
 
-    def chosen(
+    def write_inventory(
         self, names: Sequence[str], variables: Mapping[str, Mapping[str, Any]] | None = None
     ) -> Path:
         """Write an inventory of some nodes, with some variables changed."""
@@ -176,7 +176,7 @@ class Bench:
         return Diagnosis(result, int(result["exit_code"]), took, done.stdout, self.usual)
 
 
-def bench(name: str, count: int, ports: tuple[int, int]) -> Bench:
+def start_bench(name: str, count: int, ports: tuple[int, int]) -> Bench:
     """Start a lab."""
     up = fullmesh("lab", "up", "--name", name, "--nodes", str(count))
     assert up.returncode == 0, up.stdout + up.stderr

@@ -12,7 +12,7 @@ from lab_nodes import name_lab
 from fullmesh.settings import ROOT
 
 from . import table
-from .bench import DATA_RANGE, KERNEL_RANGE, Bench, bench, fullmesh
+from .bench import DATA_RANGE, KERNEL_RANGE, Bench, fullmesh, start_bench
 
 TUNED_LAB, BARE_LAB, NODES = name_lab("faults"), name_lab("faults-bare"), 4
 # A fake of PyTorch. A diagnosis only reads its version (importlib.metadata), and a real one takes
@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the harness."""
     group = parser.getgroup("faults")
     group.addoption(
-        "--silence-every", type=int, default=1, help="ask for silence after every Nth repair"
+        "--check-every", type=int, default=1, help="diagnose repaired nodes after every Nth repair"
     )
     group.addoption("--keep-labs", action="store_true", help="use labs that are up, leave them up")
 
@@ -46,69 +46,69 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Start a new table in the main process. With kept labs, the rows of the last run are kept, too."""
     if not hasattr(config, "workerinput") and not config.getoption("--keep-labs"):
-        table.begin()
+        table.start_table()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Merge the rows of all workers in the main process."""
     if not hasattr(session.config, "workerinput"):
-        table.finish(every=session.config.getoption("--silence-every"))
+        table.write_table(every=session.config.getoption("--check-every"))
 
 
-def fresh(
+def run_lab(
     name: str, count: int, ports: tuple[int, int], request: pytest.FixtureRequest
 ) -> Iterator[Bench]:
     """Make a lab for the duration of the run."""
-    keep = request.config.getoption("--keep-labs")
-    if not keep:
+    keep_labs = request.config.getoption("--keep-labs")
+    if not keep_labs:
         fullmesh("lab", "down", "--name", name)
-    yield bench(name, count, ports)
-    if not keep:
+    yield start_bench(name, count, ports)
+    if not keep_labs:
         fullmesh("lab", "down", "--name", name)
 
 
-def configure(made: Bench, count: int) -> None:
+def configure_cluster(bench: Bench, count: int) -> None:
     """Configure the first nodes as a cluster, without PyTorch."""
-    names = list(made.nodes)[:count]
-    words = ["-i", str(made.chosen(names)), "--", "--skip-tags", "packages,verify"]
-    done = fullmesh("apply", *words)
+    names = list(bench.nodes)[:count]
+    options = ["-i", str(bench.write_inventory(names)), "--", "--skip-tags", "packages,verify"]
+    done = fullmesh("apply", *options)
     assert done.returncode == 0, done.stdout[-6000:]
     for node in names:
-        made.on(node, FAKE_TORCH)
+        bench.on(node, FAKE_TORCH)
 
 
 @pytest.fixture(scope="session")
 def tuned(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """Make two nodes that ``site.yml`` configured, and two unconfigured ones."""
-    for made in fresh(TUNED_LAB, NODES, DATA_RANGE, request):
-        first = next(iter(made.nodes))
-        if not made.on(first, "ls /var/lib/fullmesh/manifest.json", check=False):
-            configure(made, 2)
-        yield made
+    for bench in run_lab(TUNED_LAB, NODES, DATA_RANGE, request):
+        first = next(iter(bench.nodes))
+        if not bench.on(first, "ls /var/lib/fullmesh/manifest.json", check=False):
+            configure_cluster(bench, 2)
+        yield bench
 
 
 @pytest.fixture(scope="session")
-def silence_every(request: pytest.FixtureRequest) -> int:
+def check_every(request: pytest.FixtureRequest) -> int:
     """Return the number of repairs between two diagnoses that must find nothing."""
-    return int(request.config.getoption("--silence-every"))
+    return int(request.config.getoption("--check-every"))
 
 
-def plain_inventory(made: Bench, folder: Path) -> Path:
+def write_plain_inventory(bench: Bench, folder: Path) -> Path:
     """Write the inventory of a user who does not know Fullmesh: logins and cluster addresses."""
-    data = yaml.safe_load((made.inventory / "hosts.yml").read_text())["all"]
-    keep = ("ansible_user", "ansible_ssh_private_key_file", "ansible_ssh_common_args")
+    data = yaml.safe_load((bench.inventory / "hosts.yml").read_text())["all"]
+    keep_labs = ("ansible_user", "ansible_ssh_private_key_file", "ansible_ssh_common_args")
     hosts = data["children"]["torch_nodes"]["hosts"]
-    plain = {
+    node_variables = {
         name: {"ansible_host": hosts[name]["ansible_host"], "fullmesh_address": node.address}
-        for name, node in made.nodes.items()
+        for name, node in bench.nodes.items()
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "hosts.yml").write_text(
         yaml.safe_dump(
             {
                 "all": {
-                    "vars": {key: data["vars"][key] for key in keep},
-                    "children": {"torch_nodes": {"hosts": plain}},
+                    "vars": {key: data["vars"][key] for key in keep_labs},
+                    "children": {"torch_nodes": {"hosts": node_variables}},
                 }
             }
         )
@@ -116,14 +116,14 @@ def plain_inventory(made: Bench, folder: Path) -> Path:
     return folder
 
 
-def address_by_hand(made: Bench, family: int = 4) -> None:
+def set_addresses(bench: Bench, family: int = 4) -> None:
     """Set addresses of both families by hand, with names for one of them."""
     lines = "\n".join(
         f"{node.address if family == 4 else node.address6} {node.hostname}"
-        for node in made.nodes.values()
+        for node in bench.nodes.values()
     )
-    for name, node in made.nodes.items():
-        made.on(
+    for name, node in bench.nodes.items():
+        bench.on(
             name,
             f"ip link set eth1 up; ip addr replace {node.address}/24 dev eth1\n"
             f"ip addr replace {node.address6}/64 dev eth1 nodad\n"
@@ -134,8 +134,8 @@ def address_by_hand(made: Bench, family: int = 4) -> None:
 @pytest.fixture(scope="session")
 def bare(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """Make unconfigured nodes with manual addresses."""
-    for made in fresh(BARE_LAB, NODES, KERNEL_RANGE, request):
-        address_by_hand(made)
-        made.inventory = plain_inventory(made, ROOT / ".fullmesh/faults/bare")
-        made.usual = frozenset({"DG-166"})  # a manual address does not survive a boot
-        yield made
+    for bench in run_lab(BARE_LAB, NODES, KERNEL_RANGE, request):
+        set_addresses(bench)
+        bench.inventory = write_plain_inventory(bench, ROOT / ".fullmesh/faults/bare")
+        bench.usual = frozenset({"DG-166"})  # a manual address does not survive a boot
+        yield bench

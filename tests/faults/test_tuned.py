@@ -1,4 +1,4 @@
-"""Nodes as ``site.yml`` leaves them."""
+"""Nodes that ``site.yml`` has configured."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from . import table
 from .bench import Bench, fullmesh
 from .checks import (
     ROUNDS,
-    both_are_named,
-    broken,
-    fault_is_named,
-    healthy_is_silent,
-    named,
-    nothing_changes,
-    parameters,
+    check_both_faults,
+    check_fault,
+    check_healthy_nodes,
+    check_nothing_changes,
+    find_fault,
+    list_parameters,
+    make_fault,
 )
-from .conftest import configure
+from .conftest import configure_cluster
 
 
-@pytest.mark.parametrize("fault", parameters(TUNED))
-def test_named(tuned: Bench, fault: Fault, silence_every: int) -> None:
-    fault_is_named(tuned, fault, silence_every)
+@pytest.mark.parametrize("fault", list_parameters(TUNED))
+def test_fault_is_found(tuned: Bench, fault: Fault, check_every: int) -> None:
+    check_fault(tuned, fault, check_every)
 
 
 @pytest.mark.rest
-def test_two_faults_on_different_nodes_are_both_named(tuned: Bench) -> None:
-    both_are_named(tuned, [named(TUNED, "second-table"), named(TUNED, "port-taken")])
+def test_faults_on_two_nodes_are_both_found(tuned: Bench) -> None:
+    check_both_faults(tuned, [find_fault(TUNED, "second-table"), find_fault(TUNED, "port-taken")])
 
 
-def test_healthy_nodes_are_silent(tuned: Bench) -> None:
-    healthy_is_silent(tuned, 2, 4)
+def test_healthy_nodes_have_no_finding(tuned: Bench) -> None:
+    check_healthy_nodes(tuned, 2, 4)
 
 
-def seconds_of_ping(inventory: str) -> float:
-    """What a round trip of Ansible costs on these nodes."""
+def measure_ping(inventory: str) -> float:
+    """Measure the duration of an Ansible ping on these nodes."""
     command = ["ansible", "-i", inventory, "torch_nodes", "-m", "ping"]
     begun = time.monotonic()
     subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL, capture_output=True)
@@ -50,38 +50,42 @@ def seconds_of_ping(inventory: str) -> float:
 
 
 @pytest.mark.rest
-def test_the_command_as_a_user_types_it(tuned: Bench) -> None:
-    """Exit code, JSON, words on the terminal; and how much of the time is our own."""
-    inventory = str(tuned.chosen(list(tuned.nodes)[:2]))
+def test_diagnose_command_and_its_time(tuned: Bench) -> None:
+    """Check exit code, JSON and terminal output, and measure the time."""
+    inventory = str(tuned.write_inventory(list(tuned.nodes)[:2]))
     assert fullmesh("diagnose", "-i", inventory).returncode == 0
-    took, pings = [], []
-    with broken(tuned, named(TUNED, "second-table")) as (victim, peer):
+    diagnose_seconds, ping_seconds = [], []
+    with make_fault(tuned, find_fault(TUNED, "second-table")) as (victim, peer):
         for _ in range(ROUNDS):
-            pings.append(seconds_of_ping(inventory))
+            ping_seconds.append(measure_ping(inventory))
             begun = time.monotonic()
             done = fullmesh("diagnose", "-i", inventory, "--json")
-            took.append(time.monotonic() - begun)
+            diagnose_seconds.append(time.monotonic() - begun)
             assert done.returncode == 1, done.stderr
             assert [f["code"] for f in json.loads(done.stdout)["findings"]] == ["DG-113"]
-        shown = fullmesh("diagnose", "-i", inventory)
-    assert shown.returncode == 1
-    for word in ("[DG-113]", victim, peer, "fault", "fix:"):
-        assert word in shown.stdout
-    whole, ping = statistics.median(took), statistics.median(pings)
-    table.row(
+        output = fullmesh("diagnose", "-i", inventory)
+    assert output.returncode == 1
+    for text in ("[DG-113]", victim, peer, "fault", "fix:"):
+        assert text in output.stdout
+    diagnose_median, ping_median = (
+        statistics.median(diagnose_seconds),
+        statistics.median(ping_seconds),
+    )
+    table.save_row(
         "time",
-        said=f"`./fullmesh diagnose` on two nodes: median {whole:.1f} s; `ansible -m ping` on them: {ping:.1f} s",
+        said=f"`./fullmesh diagnose` on two nodes: median {diagnose_median:.1f} s. "
+        f"`ansible -m ping` on them: {ping_median:.1f} s",
     )
 
 
-# After all faults and their repairs, on the nodes that have seen them.
-def test_a_diagnosis_changes_nothing(tuned: Bench) -> None:
-    nothing_changes(tuned)
+# After all faults and their repairs, on the same nodes.
+def test_diagnosis_changes_nothing(tuned: Bench) -> None:
+    check_nothing_changes(tuned)
 
 
-# Last: the cluster of two grows.
+# Last: the cluster grows from two nodes.
 @pytest.mark.rest
 @pytest.mark.parametrize("count", [3, 4])
-def test_a_larger_cluster_is_silent(tuned: Bench, count: int) -> None:
-    configure(tuned, count)
-    healthy_is_silent(tuned, count, 4)
+def test_larger_cluster_has_no_finding(tuned: Bench, count: int) -> None:
+    configure_cluster(tuned, count)
+    check_healthy_nodes(tuned, count, 4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from faults.bench import KERNEL_RANGE, bench, fullmesh
-from faults.conftest import address_by_hand
+from faults.bench import KERNEL_RANGE, fullmesh, start_bench
+from faults.conftest import set_addresses
 
 from .ground import Ground, grounds_of
 
@@ -18,8 +18,8 @@ PAIRS = 3  # of nodes; what each costs is waiting, so three of them go through t
 def grounds() -> Iterator[list[Ground]]:
     """Nodes with addresses, set by hand, in twos."""
     fullmesh("lab", "down", "--name", LAB)
-    made = bench(LAB, 2 * PAIRS, KERNEL_RANGE)
-    address_by_hand(made)
+    made = start_bench(LAB, 2 * PAIRS, KERNEL_RANGE)
+    set_addresses(made)
     yield grounds_of(made)
     fullmesh("lab", "down", "--name", LAB)
 

@@ -19,8 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
-from faults.bench import KERNEL_RANGE, bench
-from faults.conftest import address_by_hand
+from faults.bench import KERNEL_RANGE, start_bench
+from faults.conftest import set_addresses
 
 from fullmesh.settings import ROOT
 
@@ -164,8 +164,8 @@ def main() -> None:
         return
     WORK.mkdir(parents=True, exist_ok=True)
     path = WORK / want.out
-    made = bench(want.lab, 2 * want.pairs, KERNEL_RANGE)
-    address_by_hand(made)
+    made = start_bench(want.lab, 2 * want.pairs, KERNEL_RANGE)
+    set_addresses(made)
     grounds = grounds_of(made)
     for row in attempts(grounds, seeds_of(want.seeds), shrink=want.shrink):
         if row:

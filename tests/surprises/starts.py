@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from itertools import starmap
 from typing import Any
 
-from faults.bench import KERNEL_RANGE, Bench, bench
+from faults.bench import KERNEL_RANGE, Bench, start_bench
 
 from .generate import Surprise
 from .ground import Ground
@@ -520,7 +520,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="91000-91009")
     want = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
-    ground = prepare_ground(bench(want.lab, 2, KERNEL_RANGE))
+    ground = prepare_ground(start_bench(want.lab, 2, KERNEL_RANGE))
     usual = [one["code"] for one in ground.diagnose()["findings"]]
     say(f"healthy: {usual}")
     for entry in ENTRIES:
