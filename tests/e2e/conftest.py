@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: run our own commands, read Ansible's recap, look at nodes."""
+"""Shared by the end-to-end tests: run commands, read Ansible's recap, query nodes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from plays import Done, run
 
 from fullmesh.settings import ROOT
 
-# Everything that leaves by the card that is not the cluster's, but ssh, over which the tests come.
-COUNT = """
+# Count packets that leave by the other interface, except ssh, which the tests use.
+COUNT_PACKETS = """
 nft -f - <<'END'
-table inet beside {
+table inet lab_test {
   counter left { }
   chain out {
     type filter hook output priority 500; policy accept;
@@ -29,12 +29,12 @@ END
 
 
 def site(*more: str, inventory: str = "inventory/lab") -> Done:
-    """The user's own command."""
+    """Run the site as a user does."""
     return run("ansible-playbook", "site.yml", "-i", inventory, *more)
 
 
-def on(node: str, command: str, seconds: float = 120) -> str:
-    """Run a shell command on a lab node; its standard output."""
+def run_on_node(node: str, command: str, seconds: float = 120) -> str:
+    """Run a shell command on a lab node. Return its output."""
     done = subprocess.run(
         ["./fullmesh", "lab", "exec", node, "--", "sh", "-c", command],
         cwd=ROOT,
@@ -48,20 +48,20 @@ def on(node: str, command: str, seconds: float = 120) -> str:
     return done.stdout.strip()
 
 
-def green(done: Done) -> None:
-    """It has ended well."""
+def expect_success(done: Done) -> None:
+    """Check that a command succeeded."""
     assert done.code == 0, done.output[-3000:]
 
 
-def latest(runs: Path = ROOT / "runs") -> dict[str, Any]:
-    """The newest result.json."""
+def load_latest_result(runs: Path = ROOT / "runs") -> dict[str, Any]:
+    """Load the newest result.json."""
     newest = max(runs.glob("*/result.json"), key=lambda path: path.stat().st_mtime)
     result: dict[str, Any] = json.loads(newest.read_text())
     return result
 
 
-def nodes() -> list[str]:
-    """The nodes of the lab."""
+def list_nodes() -> list[str]:
+    """List the nodes of the lab."""
     done = subprocess.run(
         ["./fullmesh", "lab", "status", "--json", "--name", "demo"],
         cwd=ROOT,
@@ -73,8 +73,8 @@ def nodes() -> list[str]:
     return [node["name"] for node in json.loads(done.stdout)["nodes"]]
 
 
-# What the system itself rewrites under /etc: boot ids, package managers' caches, the resolver's link, and the accounts
-# that a distribution's packages make and by its policy never remove (chrony's).
+# Files that the system itself changes under /etc: boot ids, caches of package managers, the resolver's link, and
+# accounts of packages, which distributions never remove (chrony's).
 NOT_COMPARED = (
     "*.cache",
     "resolv.conf",
@@ -95,22 +95,22 @@ ETC_DIGEST = (
 )
 
 
-def etc(node: str) -> list[str]:
-    """One line for each file under /etc of a node: path, mode, owner, link target, checksum."""
-    return on(node, ETC_DIGEST).splitlines()
+def digest_etc(node: str) -> list[str]:
+    """Digest the files under /etc of a node, one line each: path, mode, owner, link target, checksum."""
+    return run_on_node(node, ETC_DIGEST).splitlines()
 
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[list[str]]:
-    """A fresh two-node lab called demo, as a newcomer's first run finds it; its four nodes are not left to others."""
+    """Start a new lab called demo with two nodes, as in a first run."""
     run("./fullmesh", "lab", "down", "--name", "demo")
     up = run("./fullmesh", "lab", "up")
     assert up.code == 0
-    yield nodes()
+    yield list_nodes()
     run("./fullmesh", "lab", "down", "--name", "demo")
 
 
 @pytest.fixture(scope="session")
 def checkout() -> Path:
-    """The tree under test."""
+    """Return the checkout under test."""
     return ROOT

@@ -29,7 +29,7 @@ from plays import read_output, run
 
 from fullmesh.settings import ROOT
 
-from .conftest import ETC_DIGEST, latest, site
+from .conftest import ETC_DIGEST, load_latest_result, site
 
 LAB = "e2e-adversary"
 HOME = "/srv/adversary"
@@ -347,13 +347,13 @@ def test_bare_nodes_become_a_cluster(lab: Lab) -> None:
     with run_adversary(lab):
         done = site("-e", "node_ssh_manage=true", inventory=lab.inventory)
     assert done.code == 0
-    assert latest()["verdict"] == "ok"
+    assert load_latest_result()["verdict"] == "ok"
 
 
 def list_errors(lab: Lab) -> list[dict[str, Any]]:
     """Return the errors of a verification, which ends in time and reports nothing wrong whatever happens to it."""
     done = run("ansible-playbook", "playbooks/verify.yml", "-i", lab.inventory)
-    result = latest()
+    result = load_latest_result()
     errors = [one for one in result["findings"] if one["severity"] == "error"]
     assert done.seconds < SECONDS
     assert (done.code == 0) is (result["verdict"] == "ok") is (not errors)

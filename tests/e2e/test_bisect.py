@@ -20,7 +20,7 @@ from plays import Done, run
 from devtools.lab import lifecycle
 from devtools.lab.paths import find
 
-from .conftest import latest, site
+from .conftest import load_latest_result, site
 
 LAB = "e2e-bisect"
 MOST = 3  # log2 of four nodes, plus one
@@ -32,14 +32,14 @@ def all_reduce(tensor, *given, **named):
     tensor.flatten()[:1].add_(1)
     return _whole(tensor, *given, **named)
 """
-BEND = f"""
+BREAK_TORCH = f"""
 file=$(echo {TORCH}); cp -p "$file" "$file.whole"; cp -p "$file" "$file.bent"
 cat >> "$file.bent" <<'END'
 {STAND_IN}
 END
 mv "$file.bent" "$file"
 """
-MEND = f'file=$(echo {TORCH}); mv "$file.whole" "$file"'
+RESTORE_TORCH = f'file=$(echo {TORCH}); mv "$file.whole" "$file"'
 
 
 @pytest.fixture(scope="module")
@@ -53,22 +53,22 @@ def lab() -> Iterator[tuple[dict[str, Node], str]]:
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def bisected(inventory: str, *more: str) -> tuple[Done, dict[str, Any]]:
+def run_bisect(inventory: str, *more: str) -> tuple[Done, dict[str, Any]]:
     """Run the user's command with 16 MiB, because four nodes share two CPUs."""
     words = ["--", "-e", json.dumps({"verify_cluster_bandwidth_mib": 16}), *more]
     done = run("./fullmesh", "verify", "-i", inventory, "--progress", "plain", "--bisect", *words)
-    return done, latest()
+    return done, load_latest_result()
 
 
-def errors(result: dict[str, Any]) -> list[tuple[str, str]]:
+def list_errors(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the code and node of each error."""
     return [(f["code"], f["node"]) for f in result["findings"] if f["severity"] == "error"]
 
 
 @pytest.mark.lab
-def test_healthy_nodes_are_silent_after_two_runs(lab: tuple[dict[str, Node], str]) -> None:
-    done, result = bisected(lab[1])
-    assert (done.code, errors(result)) == (0, [])
+def test_healthy_nodes_have_no_finding_after_two_runs(lab: tuple[dict[str, Node], str]) -> None:
+    done, result = run_bisect(lab[1])
+    assert (done.code, list_errors(result)) == (0, [])
     assert len(result["bisect"]) == MOST - 1
 
 
@@ -78,26 +78,26 @@ def test_the_slow_node_is_named(lab: tuple[dict[str, Node], str]) -> None:
     slow = list(nodes)[2]
     nodes[slow].on(f"tc qdisc add dev eth1 {RATE}")
     try:
-        done, result = bisected(inventory)
-        checked, forgiven = bisected(inventory, "--check")
+        done, result = run_bisect(inventory)
+        checked, result_of_check = run_bisect(inventory, "--check")
     finally:
         nodes[slow].on("tc qdisc del dev eth1 root", check=False)
-    assert (done.code, errors(result)) == (1, [("VC-880", slow)])
+    assert (done.code, list_errors(result)) == (1, [("VC-880", slow)])
     assert len(result["bisect"]) <= MOST
     assert done.says(f"bisect, run {MOST} of at most {MOST}: ")
     # --check runs the same measurement without an error code
-    assert (checked.code, errors(forgiven)) == (0, [])
-    assert ("VC-880", slow) in [(f["code"], f["node"]) for f in forgiven["findings"]]
+    assert (checked.code, list_errors(result_of_check)) == (0, [])
+    assert ("VC-880", slow) in [(f["code"], f["node"]) for f in result_of_check["findings"]]
 
 
 @pytest.mark.lab
 def test_the_node_with_wrong_numbers_is_named(lab: tuple[dict[str, Node], str]) -> None:
     nodes, inventory = lab
-    bent = list(nodes)[1]
-    nodes[bent].on(BEND)
+    wrong_node = list(nodes)[1]
+    nodes[wrong_node].on(BREAK_TORCH)
     try:
-        done, result = bisected(inventory)
+        done, result = run_bisect(inventory)
     finally:
-        nodes[bent].on(MEND, check=False)
-    assert (done.code, errors(result)) == (1, [("VC-881", bent)])
+        nodes[wrong_node].on(RESTORE_TORCH, check=False)
+    assert (done.code, list_errors(result)) == (1, [("VC-881", wrong_node)])
     assert len(result["bisect"]) <= MOST

@@ -24,7 +24,7 @@ from plays import Done, read_output, run
 from devtools.lab import sources_list
 from fullmesh.settings import ROOT
 
-from .conftest import latest, site
+from .conftest import load_latest_result, site
 
 LAB = "e2e-gpus"
 # its own results, because this file runs at the same time as test_site.py
@@ -39,7 +39,7 @@ CONTRIB = "/etc/apt/sources.list.d/contrib.list"
 
 
 @dataclass(frozen=True)
-class Play:
+class GpuScenario:
     """A fault of the second node's GPUs, and the expected findings.
 
     Attributes:
@@ -59,31 +59,33 @@ class Play:
     variable: str = ""
 
 
-def named(*codes: str) -> frozenset[str]:
+def make_codes(*codes: str) -> frozenset[str]:
     return frozenset(codes)
 
 
 PLAYS = {
-    "driver changed under its module": Play(
-        "h100x2", ("error=18",), named("VC-131"), ("580.95.05",)
+    "driver changed under its module": GpuScenario(
+        "h100x2", ("error=18",), make_codes("VC-131"), ("580.95.05",)
     ),
-    "a GPU fell off the bus": Play("h100x2", ("1.lost=1",), named("VC-131"), ("fell off the bus",)),
-    "module not loaded": Play(
-        "h100x2", ("error=9",), named("VC-131"), ("kernel module is not loaded",)
+    "a GPU fell off the bus": GpuScenario(
+        "h100x2", ("1.lost=1",), make_codes("VC-131"), ("fell off the bus",)
     ),
-    "memory and links": Play(
+    "module not loaded": GpuScenario(
+        "h100x2", ("error=9",), make_codes("VC-131"), ("kernel module is not loaded",)
+    ),
+    "memory and links": GpuScenario(
         "h100x8",
         (
             *("0.ecc_lost=2", "1.remap_failed=1", "2.remap_pending=1", "3.links_down=2"),
             *("4.throttle=0x48", "5.compute_mode=2", "6.memory_used=30000000000", "7.width=4"),
         ),
-        named("VC-112", "VC-133", "VC-134", "VC-135", "VC-137", "VC-138", "VC-140", "VC-114"),
+        make_codes("VC-112", "VC-133", "VC-134", "VC-135", "VC-137", "VC-138", "VC-140", "VC-114"),
         ("2 of 18 NVLinks of 00000000:61:00.0",),
     ),
-    "fabric, bridge, mig, persistence, a variable": Play(
+    "fabric, bridge, mig, persistence, a variable": GpuScenario(
         "h100x8",
         ("*.fabric=2", "fm=inactive", "*.links=12", "0.mig=1", "*.persistence=0"),
-        named("VC-136", "VC-145", "VC-139", "VC-115", "VC-144"),
+        make_codes("VC-136", "VC-145", "VC-139", "VC-115", "VC-144"),
         (
             "the fabric manager does not run (inactive). CUDA starts on none",
             "96 NVLinks",
@@ -92,7 +94,7 @@ PLAYS = {
         MACHINE,
         "NCCL_ALGO=Ring",
     ),
-    "the kernel's log, the bus, a fabric manager of another version": Play(
+    "the kernel's log, the bus, a fabric manager of another version": GpuScenario(
         "h100x8",
         (
             *("3.xid=79, pid=4711, GPU has fallen off the bus.", "sxid=12028, Non-fatal, Link 32"),
@@ -105,29 +107,33 @@ PLAYS = {
                 "fm_version=580.82.07",
             ),
         ),
-        named("VC-113", "VC-141", "VC-142", "VC-143", "VC-146", "VC-147"),
+        make_codes("VC-113", "VC-141", "VC-142", "VC-143", "VC-146", "VC-147"),
         (
             "Xid 79 of 0000:61:00: the GPU has fallen off the bus (with SXid 12028)",
             "580.82.07",
         ),
         WITH_RDMA,
     ),
-    "a program's own fault": Play(
+    "a program's own fault": GpuScenario(
         "h100x2",
         ("0.xid=31, pid=812, name=python, Ch 0000000b, MMU Fault: ENGINE GRAPHICS",),
-        named("VC-113"),
+        make_codes("VC-113"),
         ("Xid 31 of 0000:1b:00: a program accessed invalid memory",),
         MACHINE,
     ),
-    "hidden": Play("h100x8", ("gpus=7",), named("VC-132"), ("0000:df:00.0 is missing",), MACHINE),
-    "fewer": Play("l40sx2", ("gpus=1",), named("DG-149"), ("GPUs: 1 on ubuntu1, 2 on the others",)),
+    "hidden": GpuScenario(
+        "h100x8", ("gpus=7",), make_codes("VC-132"), ("0000:df:00.0 is missing",), MACHINE
+    ),
+    "fewer": GpuScenario(
+        "l40sx2", ("gpus=1",), make_codes("DG-149"), ("GPUs: 1 on ubuntu1, 2 on the others",)
+    ),
 }
 # Faults that are refused before any change (test_gpu_mismatches_are_refused_before_any_change).
-REFUSED = named("PR-115", "PR-116", "PR-117", "PR-118")
+REFUSED = make_codes("PR-115", "PR-116", "PR-117", "PR-118")
 SHOWN = frozenset(IDLE) | REFUSED | frozenset().union(*(one.codes for one in PLAYS.values()))
 
 
-def play(inventory: str, node: str, gpus: str, *lines: str) -> None:
+def set_gpus(inventory: str, node: str, gpus: str, *lines: str) -> None:
     assert inventory
     read_output("./fullmesh", "lab", "gpus", "--name", LAB, node, gpus, *lines)
 
@@ -154,40 +160,42 @@ def inventory() -> Iterator[str]:
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def look(inventory: str, *more: str) -> Done:
+def run_survey(inventory: str, *more: str) -> Done:
     """Run only the plan and the survey of the nodes."""
     plays = ("playbooks/plan.yml", "playbooks/preflight.yml")
     return run("ansible-playbook", *plays, "-i", inventory, *more)
 
 
-def verified(inventory: str) -> dict[str, Any]:
+def verify_nodes(inventory: str) -> dict[str, Any]:
     run("./fullmesh", "verify", "-i", inventory, "--", *CPU)
-    return latest(RUNS)
+    return load_latest_result(RUNS)
 
 
 def test_gpu_mismatches_are_refused_before_any_change(inventory: str) -> None:
     for node in ("el1", "ubuntu1"):
-        play(inventory, node, "h100x8")
-    assert look(inventory).code == 0
-    play(inventory, "ubuntu1", "h100x8", "gpus=7")
-    hidden = look(inventory)
+        set_gpus(inventory, node, "h100x8")
+    assert run_survey(inventory).code == 0
+    set_gpus(inventory, "ubuntu1", "h100x8", "gpus=7")
+    hidden = run_survey(inventory)
     assert hidden.says("[PR-118] ubuntu1: the PCI bus has 8 NVIDIA GPU(s)")
-    play(inventory, "ubuntu1", "h100x2")
-    assert look(inventory).says("[PR-117]")
-    play(inventory, "ubuntu1", "none")
-    mixed = look(inventory)
+    set_gpus(inventory, "ubuntu1", "h100x2")
+    assert run_survey(inventory).says("[PR-117]")
+    set_gpus(inventory, "ubuntu1", "none")
+    mixed = run_survey(inventory)
     assert mixed.says("[PR-115]")
     assert mixed.says("el1: 8 nvidia, ubuntu1: none")
-    play(inventory, "ubuntu1", "h100x8", "driver=470.256.02")
-    assert look(inventory).says("[PR-116] ubuntu1: NVIDIA driver 470.256.02 does not run CUDA")
+    set_gpus(inventory, "ubuntu1", "h100x8", "driver=470.256.02")
+    assert run_survey(inventory).says(
+        "[PR-116] ubuntu1: NVIDIA driver 470.256.02 does not run CUDA"
+    )
     assert not any(any(done.changed().values()) for done in (hidden, mixed))
 
 
 def test_healthy_gpus_that_torch_cannot_use_give_one_finding(inventory: str) -> None:
     for node in ("el1", "ubuntu1"):
-        play(inventory, node, "h100x8")
+        set_gpus(inventory, node, "h100x8")
     site(*CPU, inventory=inventory)
-    result = latest(RUNS)
+    result = load_latest_result(RUNS)
     assert {one["code"] for one in result["findings"]} == IDLE
     assert result["verdict"] == "failed"
 
@@ -195,10 +203,10 @@ def test_healthy_gpus_that_torch_cannot_use_give_one_finding(inventory: str) -> 
 @pytest.mark.parametrize("name", PLAYS)
 def test_each_gpu_fault_is_named(inventory: str, name: str) -> None:
     wanted = PLAYS[name]
-    play(inventory, "el1", wanted.gpus, *wanted.both)
-    play(inventory, "ubuntu1", wanted.gpus, *wanted.both, *wanted.lines)
+    set_gpus(inventory, "el1", wanted.gpus, *wanted.both)
+    set_gpus(inventory, "ubuntu1", wanted.gpus, *wanted.both, *wanted.lines)
     with set_login_variable(wanted.variable):
-        found = verified(inventory)["findings"]
+        found = verify_nodes(inventory)["findings"]
         asked = run("./fullmesh", "diagnose", "-i", inventory)
     mine = [one for one in found if one["code"] not in IDLE | LIMIT]
     assert {one["code"] for one in mine} == wanted.codes
@@ -234,7 +242,7 @@ def on_second(command: str) -> str:
     )
 
 
-def tools(inventory: str, playbook: str) -> Done:
+def install_tools(inventory: str, playbook: str) -> Done:
     """Install only the monitoring tools."""
     only = ("--limit", "ubuntu1", "--tags", "monitoring_tools")
     wanted = ("-e", "monitoring_tools_manage=true", "-e", "fullmesh_converge=always")
@@ -243,18 +251,18 @@ def tools(inventory: str, playbook: str) -> Done:
 
 def test_a_node_with_gpus_gets_nvtop_and_loses_it_again(inventory: str, tmp_path: Path) -> None:
     for node in ("el1", "ubuntu1"):
-        play(inventory, node, "l40sx2")
-    missing = tools(inventory, "site.yml")
+        set_gpus(inventory, node, "l40sx2")
+    missing = install_tools(inventory, "site.yml")
     assert missing.says(
         "[MT-101] nload, iftop, nvtop cannot be installed: No package matching 'nvtop'"
     )
     bring_nvtop(tmp_path)
-    done = tools(inventory, "site.yml")
+    done = install_tools(inventory, "site.yml")
     assert done.code == 0, done.output[-3000:]
     assert on_second("nvtop --version").startswith("nvtop version")
-    again = tools(inventory, "site.yml")
+    again = install_tools(inventory, "site.yml")
     assert (again.code, set(again.changed().values())) == (0, {0})
-    undone = tools(inventory, "playbooks/undo.yml")
+    undone = install_tools(inventory, "playbooks/undo.yml")
     assert undone.code == 0, undone.output[-3000:]
     assert on_second("command -v nvtop nload iftop || true") == ""
     on_second(f"rm -f {CONTRIB} /srv/Packages /srv/nvtop_*.deb; apt-get -q update")
@@ -262,8 +270,8 @@ def test_a_node_with_gpus_gets_nvtop_and_loses_it_again(inventory: str, tmp_path
 
 def test_nodes_without_gpus_get_no_gpu_finding(inventory: str) -> None:
     for node in ("el1", "ubuntu1"):
-        play(inventory, node, "none")
-    result = verified(inventory)
+        set_gpus(inventory, node, "none")
+    result = verify_nodes(inventory)
     assert (result["verdict"], result["findings"]) == ("ok", [])
     check = next(one for one in result["rungs"] if one["id"] == "L7")
     assert "no GPU" in check["reason"]

@@ -1,6 +1,6 @@
-"""A card that an ifcfg file owns, as on EL9 machines from cloud-init: taken over, and given back byte for byte.
+"""Take over a NIC of an ifcfg file, as on EL9 machines with cloud-init, and restore the file byte for byte.
 
-NetworkManager is the real one, of the look-alike's own version, built with the plugin that EL9's has.
+NetworkManager is real, in the look-alike's own version, built with the plugin of EL9.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LAB, NODE = "e2e-ifcfg", "el1"
 PARTS = ("--tags", "network,firewall")
 FILE = "/etc/sysconfig/network-scripts/ifcfg-eth1"
 ROUTE = "/etc/sysconfig/network-scripts/route-eth1"
-OURS = "/etc/NetworkManager/system-connections/fullmesh-eth1.nmconnection"
-# cloud-init's sysconfig renderer, with a line that somebody added by hand, without an end of line
+OWN_PROFILE = "/etc/NetworkManager/system-connections/fullmesh-eth1.nmconnection"
+# cloud-init's sysconfig renderer, with a line that a user added, without a final newline
 TEXT = """\
 # Created by cloud-init automatically, do not edit.
 #
@@ -45,7 +45,7 @@ nmcli --wait 30 connection up 'System eth1' > /dev/null
 
 @dataclass(frozen=True)
 class Machine:
-    """The node, and how to reach its lab."""
+    """The node, and the connection to its lab."""
 
     inventory: str
     management: str
@@ -54,16 +54,16 @@ class Machine:
     def on(self, *argv: str) -> str:
         return read_output("./fullmesh", "lab", "exec", "--name", LAB, NODE, "--", *argv).strip()
 
-    def sh(self, script: str, *words: str) -> str:
-        return self.on("sh", "-c", script, "sh", *words)
+    def run_script(self, script: str, *arguments: str) -> str:
+        return self.on("sh", "-c", script, "sh", *arguments)
 
-    def owner(self) -> str:
-        """The file of the profile that is active on the card."""
+    def read_profile_file(self) -> str:
+        """Return the file of the NIC's active profile."""
         uuid = self.on("nmcli", "-g", "GENERAL.CON-UUID", "device", "show", "eth1")
         lines = self.on("nmcli", "-t", "-f", "UUID,FILENAME", "connection", "show").splitlines()
         return dict(line.split(":", 1) for line in lines)[uuid]
 
-    def address(self) -> list[str]:
+    def list_addresses(self) -> list[str]:
         found = json.loads(self.on("ip", "-j", "-4", "addr", "show", "dev", "eth1"))
         return [f"{one['local']}/{one['prefixlen']}" for one in found[0]["addr_info"]]
 
@@ -76,46 +76,50 @@ def machine() -> Iterator[Machine]:
         read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
     )
     node = next(one for one in status["nodes"] if one["name"] == NODE)
-    built = run(sys.executable, "-m", "devtools.lab.ifcfg", "--name", LAB, NODE, seconds=1800)
-    assert built.code == 0, built.output
+    plugin = run(sys.executable, "-m", "devtools.lab.ifcfg", "--name", LAB, NODE, seconds=1800)
+    assert plugin.code == 0, plugin.output
     inventory = status["inventory"].rsplit("/", 1)[0]
-    made = Machine(inventory, node["management_address"], node["cluster_address"])
-    mac = made.on("cat", "/sys/class/net/eth1/address")
-    gateway = made.management.rpartition(".")[0] + ".1"
-    made.sh(SETUP.format(file=FILE, route=ROUTE, gateway=gateway), TEXT.format(mac=mac))
-    yield made
+    configured = Machine(inventory, node["management_address"], node["cluster_address"])
+    mac = configured.on("cat", "/sys/class/net/eth1/address")
+    gateway = configured.management.rpartition(".")[0] + ".1"
+    configured.run_script(
+        SETUP.format(file=FILE, route=ROUTE, gateway=gateway), TEXT.format(mac=mac)
+    )
+    yield configured
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def test_an_ifcfg_files_card_is_taken_over_and_given_back(machine: Machine) -> None:
-    assert machine.owner() == FILE
-    lease = machine.address()
+def test_ifcfg_file_is_taken_over_and_restored(machine: Machine) -> None:
+    assert machine.read_profile_file() == FILE
+    lease = machine.list_addresses()
     assert [one.partition("/")[0] for one in lease] == [machine.management]
-    before = machine.sh(ETC_DIGEST)
-    shown = machine.sh(f"stat -c '%a %u %g' {FILE}; sha256sum {FILE} {ROUTE}")
+    before = machine.run_script(ETC_DIGEST)
+    files_before = machine.run_script(f"stat -c '%a %u %g' {FILE}; sha256sum {FILE} {ROUTE}")
 
     first = site(*PARTS, inventory=machine.inventory)
     assert first.code == 0, first.output[-3000:]
-    assert machine.owner() == OURS
-    assert machine.address() == [machine.cluster]
+    assert machine.read_profile_file() == OWN_PROFILE
+    assert machine.list_addresses() == [machine.cluster]
     text = machine.on("cat", FILE)
     assert text.endswith('DEFROUTE="yes"   # by hand\nONBOOT=no')
     assert "# fullmesh: ONBOOT=yes" in text
 
-    again = site(*PARTS, inventory=machine.inventory)
-    assert (again.code, set(again.changed().values())) == (0, {0})
+    second = site(*PARTS, inventory=machine.inventory)
+    assert (second.code, set(second.changed().values())) == (0, {0})
 
-    # the next boot: only our profile starts
+    # as at the next boot: only Fullmesh's profile starts
     machine.on("systemctl", "restart", "NetworkManager")
-    machine.sh("nm-online -q -t 30 || nmcli -t general status")
-    assert machine.owner() == OURS
-    assert machine.address() == [machine.cluster]
+    machine.run_script("nm-online -q -t 30 || nmcli -t general status")
+    assert machine.read_profile_file() == OWN_PROFILE
+    assert machine.list_addresses() == [machine.cluster]
 
     assert run("ansible-playbook", "playbooks/undo.yml", "-i", machine.inventory).code == 0
-    assert machine.owner() == FILE
-    assert machine.address() == lease
-    assert machine.sh(f"stat -c '%a %u %g' {FILE}; sha256sum {FILE} {ROUTE}") == shown
-    assert machine.sh(ETC_DIGEST).splitlines() == before.splitlines()
+    assert machine.read_profile_file() == FILE
+    assert machine.list_addresses() == lease
+    assert (
+        machine.run_script(f"stat -c '%a %u %g' {FILE}; sha256sum {FILE} {ROUTE}") == files_before
+    )
+    assert machine.run_script(ETC_DIGEST).splitlines() == before.splitlines()
     machine.on("systemctl", "restart", "NetworkManager")
-    machine.sh("nm-online -q -t 30 || nmcli -t general status")
-    assert (machine.owner(), machine.address()) == (FILE, lease)
+    machine.run_script("nm-online -q -t 30 || nmcli -t general status")
+    assert (machine.read_profile_file(), machine.list_addresses()) == (FILE, lease)

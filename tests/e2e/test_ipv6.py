@@ -1,4 +1,4 @@
-"""A cluster on IPv6 in a lab of its own, with an outsider on the cluster network, two ranks on each node."""
+"""A cluster on IPv6, with an outsider on the cluster network, and two ranks on each node."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from plays import read_output, run
 
 from fullmesh.settings import ROOT
 
-from .conftest import latest, site
+from .conftest import load_latest_result, site
 
 LAB = "e2e-v6"
-# results of its own: this file runs beside test_site.py
+# its own results, because this file runs at the same time as test_site.py
 RUNS = ROOT / ".fullmesh/runs-e2e-v6"
 MORE = ("-e", "fullmesh_local_ranks=2", "-e", f"verify_cluster_runs_dir={RUNS}")
 
@@ -60,29 +60,29 @@ def inventory() -> Iterator[str]:
 def test_ipv6_from_bare_nodes_to_a_verified_collective(inventory: str) -> None:
     done = site(*MORE, inventory=inventory)
     assert done.code == 0
-    result = latest(RUNS)
+    result = load_latest_result(RUNS)
     assert (result["verdict"], result["plan"]["family"]) == ("ok", "ipv6")
     assert result["plan"]["world_size"] == 4
-    climbed = {rung["id"] for rung in result["rungs"] if rung["status"] == "passed"}
-    assert climbed == {f"L{number}" for number in range(9)} - {"L7"}  # no GPU here
+    passed_checks = {rung["id"] for rung in result["rungs"] if rung["status"] == "passed"}
+    assert passed_checks == {f"L{number}" for number in range(9)} - {"L7"}  # no GPU here
     again = site(*MORE, inventory=inventory)
     assert (again.code, set(again.changed().values())) == (0, {0})
 
 
-def test_a_diagnosis_of_the_healthy_cluster_is_silent(inventory: str) -> None:
+def test_diagnosis_of_the_healthy_cluster_has_no_finding(inventory: str) -> None:
     command = ("./fullmesh", "diagnose", "-i", inventory, "--json", "--", *MORE[:2])
-    said = json.loads(read_output(*command, seconds=300))
-    assert said["findings"] == []
-    assert (said["plan"]["family"], len(said["links"])) == ("ipv6", 2)
-    assert {link["verdict"] for link in said["links"]} == {"open"}
+    result = json.loads(read_output(*command, seconds=300))
+    assert result["findings"] == []
+    assert (result["plan"]["family"], len(result["links"])) == ("ipv6", 2)
+    assert {link["verdict"] for link in result["links"]} == {"open"}
 
 
 def lab_exec(node: str, *command: str) -> list[str]:
     return ["./fullmesh", "lab", "exec", "--name", LAB, node, "--", *command]
 
 
-def test_each_peer_and_stranger_reaches_the_expected_ports(inventory: str) -> None:
-    plan = latest(RUNS)["plan"]
+def test_peers_and_outsider_reach_the_expected_ports(inventory: str) -> None:
+    plan = load_latest_result(RUNS)["plan"]
     master, peer = list(plan["nodes"])
     outsider = next(node["name"] for node in status()["nodes"] if node["name"] not in plan["nodes"])
     address = plan["nodes"][master]["address"]

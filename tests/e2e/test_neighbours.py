@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from plays import read_output, run
 
-from .conftest import ETC_DIGEST, green, site
+from .conftest import ETC_DIGEST, expect_success, site
 
 LAB = "e2e-neighbours"
 PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_existing_services=open")
@@ -173,12 +173,12 @@ def test_neighbours_are_the_same_after_apply_and_undo(lab: Lab) -> None:
         assert "table inet f2b-table {" in before[name]
     assert any("KUBE-SVC-API" in line for line in before["ubuntu1"])
 
-    green(site(*PARTS, inventory=lab.inventory))
+    expect_success(site(*PARTS, inventory=lab.inventory))
     assert {name: lab.view(name) for name in lab.names} == before
     assert lab.served() == reached
 
     again = site(*PARTS, inventory=lab.inventory)
-    green(again)
+    expect_success(again)
     assert (again.code, set(again.changed().values())) == (0, {0})
 
     for name in lab.names:
@@ -189,7 +189,7 @@ def test_neighbours_are_the_same_after_apply_and_undo(lab: Lab) -> None:
     assert {name: lab.view(name) for name in lab.names} == before
     assert lab.served() == reached
 
-    green(run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory))
+    expect_success(run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory))
     assert {name: lab.view(name) for name in lab.names} == before
     assert lab.served() == reached
     for name in lab.names:

@@ -1,6 +1,6 @@
-"""Somebody's own apt and dnf are at work when a run comes: it names them, or waits until they are through.
+"""A user's apt and dnf work when a run starts: the run names them, or waits for their end.
 
-Real ones, held in the middle of an installation of their own: apt by its hook before dpkg runs, dnf by SIGSTOP.
+Real ones, paused during an installation: apt by its hook before dpkg runs, dnf by SIGSTOP.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .conftest import site
 
 LAB = "e2e-locks"
 ALL_SECONDS = 1200
-# What a run of this phase installs itself: firewalld.
+# This phase installs firewalld.
 PARTS = ("--tags", "firewall", "-e", "peer_firewall_existing_services=open")
-# dnf takes its locks for moments: it is stopped, let go where it has none just then, and stopped again.
-STOPPED = """
+# dnf holds its locks for moments: stop it, let it continue if it has no lock, and stop it again.
+PAUSE_DNF = """
 dnf -q -y --refresh install nload > /run/somebody 2>&1 &
 echo $! > /run/somebody.pid
 for _ in $(seq 2000); do
@@ -32,71 +32,71 @@ for _ in $(seq 2000); do
 done
 exit 1
 """
-HOLD = {
+PAUSE = {
     "ubuntu": "apt-get -qq update && systemd-run --quiet --unit=somebody --setenv=DEBIAN_FRONTEND=noninteractive"
     " apt-get -qq -y -o DPkg::Pre-Invoke::='until test -e /run/go-on; do sleep 0.2; done' install nload",
-    "el": STOPPED,
+    "el": PAUSE_DNF,
 }
-GO_ON = "touch /run/go-on; test ! -e /run/somebody.pid || kill -CONT $(cat /run/somebody.pid)"
+CONTINUE = "touch /run/go-on; test ! -e /run/somebody.pid || kill -CONT $(cat /run/somebody.pid)"
 HOLDER = {"ubuntu": "apt-get", "el": "dnf"}
 
 
 class Lab:
-    """Two nodes on which somebody installs something."""
+    """Two nodes on which a user installs a package."""
 
     def __init__(self) -> None:
         run("./fullmesh", "lab", "down", "--name", LAB)
         assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
-        words = ("./fullmesh", "lab", "status", "--json", "--name", LAB)
-        status: dict[str, Any] = json.loads(read_output(*words))
+        arguments = ("./fullmesh", "lab", "status", "--json", "--name", LAB)
+        status: dict[str, Any] = json.loads(read_output(*arguments))
         self.inventory = status["inventory"].rsplit("/", 1)[0]
         self.families = {one["name"]: one["family"] for one in status["nodes"]}
 
     def on(self, name: str, script: str) -> str:
         """Run a shell script on a node."""
-        words = ["./fullmesh", "lab", "exec", "--name", LAB, name, "--"]
-        return read_output(*words, "sh", "-c", script, seconds=300).strip()
+        arguments = ["./fullmesh", "lab", "exec", "--name", LAB, name, "--"]
+        return read_output(*arguments, "sh", "-c", script, seconds=300).strip()
 
-    def go_on(self) -> None:
-        """Let them go on."""
+    def continue_installations(self) -> None:
+        """Let the installations continue."""
         for name in self.families:
-            self.on(name, GO_ON)
+            self.on(name, CONTINUE)
 
 
 @pytest.fixture
-def busy() -> Iterator[Lab]:
+def busy_lab() -> Iterator[Lab]:
     lab = Lab()
     for name, family in lab.families.items():
-        lab.on(name, HOLD[family])
+        lab.on(name, PAUSE[family])
     yield lab
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def test_a_run_names_the_package_manager_and_waits(busy: Lab) -> None:
-    refused = site(*PARTS, "-e", "fullmesh_wait_seconds=3", inventory=busy.inventory)
+def test_run_names_the_package_manager_and_waits(busy_lab: Lab) -> None:
+    refused = site(*PARTS, "-e", "fullmesh_wait_seconds=3", inventory=busy_lab.inventory)
     assert refused.code != 0
-    words = " ".join(refused.output.split())
+    arguments = " ".join(refused.output.split())
     for family in HOLDER.values():
-        assert f"{family} (pid" in words
-    assert words.count("[PR-121]") >= len(busy.families)
+        assert f"{family} (pid" in arguments
+    assert arguments.count("[PR-121]") >= len(busy_lab.families)
     assert set(refused.changed().values()) == {0}
 
-    command = ["ansible-playbook", "site.yml", "-i", busy.inventory, *PARTS]
-    waits = subprocess.Popen(command, **CAPTURED)
-    # a run that never comes to waiting, or never ends, ends here
-    last = threading.Timer(ALL_SECONDS, waits.kill)
-    last.start()
-    said, released = [], False
-    assert waits.stdout is not None
-    for line in waits.stdout:
-        said.append(line)
+    command = ["ansible-playbook", "site.yml", "-i", busy_lab.inventory, *PARTS]
+    waiting_run = subprocess.Popen(command, **CAPTURED)
+    # kill a run that never waits or never ends
+    timeout = threading.Timer(ALL_SECONDS, waiting_run.kill)
+    timeout.start()
+    lines, released = [], False
+    assert waiting_run.stdout is not None
+    for line in waiting_run.stdout:
+        lines.append(line)
         if "Wait until the node is idle" in line and not released:
             released = True
-            threading.Timer(6, busy.go_on).start()
-    assert waits.wait() == 0, "".join(said)[-3000:]
-    last.cancel()
+            threading.Timer(6, busy_lab.continue_installations).start()
+    assert waiting_run.wait() == 0, "".join(lines)[-3000:]
+    timeout.cancel()
     assert released
-    # both are through: what they wanted is there, and so is what we did
-    for name, family in busy.families.items():
+    # both are done: their package is installed, and so is ours
+    for name, family in busy_lab.families.items():
         package = {"el": "rpm -q nload firewalld", "ubuntu": "dpkg -s nload firewalld"}[family]
-        busy.on(name, package)
+        busy_lab.on(name, package)

@@ -26,7 +26,7 @@ from plays import read_output, run
 from devtools.lab.paths import find
 from devtools.lab.podman import Podman
 
-from .conftest import green, site
+from .conftest import expect_success, site
 
 LAB = "e2e-real"
 PARTS = ("--tags", "network,firewall,tuning", "-e", "peer_firewall_existing_services=open")
@@ -290,11 +290,11 @@ def test_real_neighbours_live_on(lab: Lab) -> None:
     lab.on(el, OWNERS)
     lab.same(before, lab.leases, "reload before apply")
 
-    green(site(*PARTS, inventory=lab.inventory))
+    expect_success(site(*PARTS, inventory=lab.inventory))
     lab.same(before, lab.planned, "apply")
 
     again = site(*PARTS, inventory=lab.inventory)
-    green(again)
+    expect_success(again)
     assert (again.code, set(again.changed().values())) == (0, {0})
     lab.same(before, lab.planned, "second run")
 
@@ -304,7 +304,7 @@ def test_real_neighbours_live_on(lab: Lab) -> None:
     lab.reboot()
     lab.same(before, lab.planned, "reboot")
 
-    green(run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory))
+    expect_success(run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory))
     lab.same(before, lab.leases, "undo")
     lab.reboot()
     lab.same(before, lab.leases, "reboot after undo")

@@ -25,7 +25,7 @@ from devtools.lab import lifecycle
 from devtools.lab.paths import find
 from fullmesh.settings import ROOT
 
-from .conftest import COUNT, latest, site
+from .conftest import COUNT_PACKETS, load_latest_result, site
 
 LAB = "e2e-services"
 LOCK = "tests/e2e/locks/services.txt"
@@ -211,13 +211,13 @@ class Lab:
     def count(self) -> None:
         """Start to count the packets that leave by another network."""
         for name in self.names:
-            self.on(name, COUNT)
+            self.on(name, COUNT_PACKETS)
 
     def left(self) -> list[str]:
         """Return the number of counted packets of each node."""
-        found = [self.on(name, "nft list counter inet beside left") for name in self.names]
+        found = [self.on(name, "nft list counter inet lab_test left") for name in self.names]
         for name in self.names:
-            self.on(name, "nft delete table inet beside")
+            self.on(name, "nft delete table inet lab_test")
         return [line.strip() for said in found for line in said.splitlines() if "packets" in line]
 
     def explained(self, log: str) -> set[str]:
@@ -281,7 +281,7 @@ def test_ports_are_open_to_allowed_clients_only(lab: Lab) -> None:
     # the probe queries the listeners itself and finds nothing wrong
     verified = run("./fullmesh", "verify", "-i", str(lab.inventory))
     assert verified.code == 0, verified.output[-3000:]
-    [links] = [one for one in latest()["rungs"] if one["id"] == "L2"]
+    [links] = [one for one in load_latest_result()["rungs"] if one["id"] == "L2"]
     assert "opened and not tried: inference 9000-9010/udp" in links["details"]["notes"]
     for name in lab.names:
         lab.on(name, "systemctl stop served")

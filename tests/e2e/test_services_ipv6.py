@@ -1,4 +1,4 @@
-"""Services on a cluster network of IPv6, firewall on: Ray's Gloo group of actors and JAX's psum over two nodes."""
+"""Run Ray and JAX over two nodes on an IPv6 cluster network with the firewall on."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from devtools.breaks import NAMES
 from devtools.demo import chosen
 from fullmesh.settings import ROOT
 
-from .conftest import etc, latest, on, site
+from .conftest import digest_etc, load_latest_result, run_on_node, site
 
 SCHEMA = ROOT / "src/fullmesh/schema/result-1.json"
 BARE: dict[str, list[str]] = {}
@@ -39,16 +39,16 @@ if "LOCAL_RANK" in os.environ:
 
 
 def get_check_states() -> dict[str, str]:
-    return {check["id"]: check["status"] for check in latest()["rungs"]}
+    return {check["id"]: check["status"] for check in load_latest_result()["rungs"]}
 
 
 def test_check_mode_on_unconfigured_nodes_changes_nothing(lab: list[str]) -> None:
     for node in lab:
-        BARE[node] = etc(node)
+        BARE[node] = digest_etc(node)
     done = site("--check", "--diff")
     assert done.code == 0
-    assert {node: etc(node) for node in lab} == BARE
-    assert on(lab[0], "ls /var/lib/fullmesh /opt/fullmesh 2>/dev/null | wc -l") == "0"
+    assert {node: digest_etc(node) for node in lab} == BARE
+    assert run_on_node(lab[0], "ls /var/lib/fullmesh /opt/fullmesh 2>/dev/null | wc -l") == "0"
 
 
 @pytest.mark.rest
@@ -61,13 +61,13 @@ def test_the_preview_names_the_changes_of_the_demo(lab: list[str]) -> None:
         r" +/etc/sysctl.d/60-fullmesh.conf +el1, ubuntu1",
     ):
         assert re.search(f"^{row}$", done.output, re.MULTILINE)
-    assert {node: etc(node) for node in lab} == BARE
+    assert {node: digest_etc(node) for node in lab} == BARE
 
 
 def test_demo_verifies_both_families(lab: list[str]) -> None:
     done = run("./fullmesh", "demo")
     assert done.code == 0
-    result = latest()
+    result = load_latest_result()
     jsonschema.validate(result, json.loads(SCHEMA.read_text()))
     assert result["verdict"] == "ok"
     assert set(result["plan"]["nodes"]) == set(lab)
@@ -76,13 +76,13 @@ def test_demo_verifies_both_families(lab: list[str]) -> None:
     } == {"L7": "skipped"}
     assert "no GPU on any node" in next(r["reason"] for r in result["rungs"] if r["id"] == "L7")
     assert set(get_check_states()) == {f"L{number}" for number in range(9)}
-    families = {on(node, ". /etc/os-release; echo $ID") for node in lab}
+    families = {run_on_node(node, ". /etc/os-release; echo $ID") for node in lab}
     assert families == {"centos", "ubuntu"}
 
 
 def test_the_firewall_is_on_while_it_verifies(lab: list[str]) -> None:
     for node in lab:
-        assert on(node, "firewall-cmd --state") == "running"
+        assert run_on_node(node, "firewall-cmd --state") == "running"
 
 
 @pytest.mark.rest
@@ -93,7 +93,9 @@ def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
     )
     late = base64.b64encode(LATE.encode()).decode()
     for node in lab:
-        on(node, f"mkdir -p /tmp/late && echo {late} | base64 -d > /tmp/late/sitecustomize.py")
+        run_on_node(
+            node, f"mkdir -p /tmp/late && echo {late} | base64 -d > /tmp/late/sitecustomize.py"
+        )
     for name, more, said in (
         ("ddp", "3", r"ddp: 2 ranks on cpu, loss 0\.\d+"),
         ("fsdp", "20 /tmp/whole.pt", r"fsdp: 2 ranks on cpu, loss 0\.\d+ -> 0\.\d+"),
@@ -106,15 +108,17 @@ def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
         text = base64.b64encode((ROOT / f"examples/{name}.py").read_bytes()).decode()
         line = f"echo {text} | base64 -d > /tmp/{name}.py && {wrapper} /tmp/{name}.py {more} 2>&1"
         with ThreadPoolExecutor() as pool:
-            output = "\n".join(pool.map(partial(on, command=line, seconds=300), lab))
+            output = "\n".join(pool.map(partial(run_on_node, command=line, seconds=300), lab))
         assert re.search(said, output)
         assert output.count("atexit was heard") == len(lab)
     whole = "import torch; print(len(torch.load('/tmp/whole.pt')))"
     look = f'test ! -e /tmp/whole.pt || /opt/fullmesh/venv/bin/python -c "{whole}"'
-    found = [on(node, look) for node in lab]
+    found = [run_on_node(node, look) for node in lab]
     assert sorted(found) == ["", "8"]  # only the node of rank 0 writes
     for node in lab:
-        on(node, "rm -fr /tmp/ddp.py /tmp/fsdp.py /tmp/all_reduce_perf.py /tmp/whole.pt /tmp/late")
+        run_on_node(
+            node, "rm -fr /tmp/ddp.py /tmp/fsdp.py /tmp/all_reduce_perf.py /tmp/whole.pt /tmp/late"
+        )
 
 
 def test_a_second_demo_changes_nothing(lab: list[str]) -> None:
@@ -126,7 +130,7 @@ def test_a_second_demo_changes_nothing(lab: list[str]) -> None:
     # one query for both nodes instead of one task for each
     assert "TASK [preflight : query_each |" not in done.whole()
     for node in lab:
-        assert "node_facts-" in on(node, "ls /run/fullmesh/ask")
+        assert "node_facts-" in run_on_node(node, "ls /run/fullmesh/ask")
     # a readable output, without progress lines
     assert len(done.output.splitlines()) <= 40 + done.output.count("  …  ")
 
@@ -157,14 +161,16 @@ def policy_rule(verb: str, ports: str) -> str:
 
 def test_drift_is_named_and_repaired(lab: list[str]) -> None:
     el, ubuntu = lab
-    on(el, "echo '# edited' >> /etc/sysctl.d/60-fullmesh.conf")
-    on(el, "sysctl -w net.ipv4.tcp_fin_timeout=60")
-    on(el, policy_rule("remove", "29500"))
-    on(ubuntu, "systemctl stop chrony")
-    on(ubuntu, "sed -i '/ubuntu1/d' /etc/hosts")
+    run_on_node(el, "echo '# edited' >> /etc/sysctl.d/60-fullmesh.conf")
+    run_on_node(el, "sysctl -w net.ipv4.tcp_fin_timeout=60")
+    run_on_node(el, policy_rule("remove", "29500"))
+    run_on_node(ubuntu, "systemctl stop chrony")
+    run_on_node(ubuntu, "sed -i '/ubuntu1/d' /etc/hosts")
     newer = "2.30.7-1+cuda12.9"
     upgrade = f"libnccl2={newer} libnccl-dev={newer}"
-    on(ubuntu, f"apt-get install -qqy --allow-change-held-packages {upgrade} >/dev/null 2>&1", 300)
+    run_on_node(
+        ubuntu, f"apt-get install -qqy --allow-change-held-packages {upgrade} >/dev/null 2>&1", 300
+    )
     # the verification runs twice below
     done = site("--skip-tags", "verify")
     assert done.code == 0
@@ -177,23 +183,23 @@ def test_drift_is_named_and_repaired(lab: list[str]) -> None:
         f"package libnccl2: was 2.28.9-1+cuda12.9, is {newer}",
     ):
         assert done.says(sentence)
-    assert on(el, "sysctl -n net.ipv4.tcp_fin_timeout") == "30"
-    assert 'port="29500"' in on(el, "firewall-cmd --info-policy=fullmesh-job")
-    assert on(ubuntu, "systemctl is-active chrony") == "active"
-    assert "2.28.9" in on(ubuntu, "dpkg-query -W libnccl2")
+    assert run_on_node(el, "sysctl -n net.ipv4.tcp_fin_timeout") == "30"
+    assert 'port="29500"' in run_on_node(el, "firewall-cmd --info-policy=fullmesh-job")
+    assert run_on_node(ubuntu, "systemctl is-active chrony") == "active"
+    assert "2.28.9" in run_on_node(ubuntu, "dpkg-query -W libnccl2")
     again = site("--skip-tags", "verify")
     assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
 
 
 def test_closing_the_data_range_is_named_within_a_minute(lab: list[str]) -> None:
     el, ubuntu = lab
-    ports = latest()["plan"]["data_ports"]["firewalld"]
-    on(ubuntu, policy_rule("remove", ports))
+    ports = load_latest_result()["plan"]["data_ports"]["firewalld"]
+    run_on_node(ubuntu, policy_rule("remove", ports))
     done = run("./fullmesh", "verify", "-i", "inventory/lab")
-    on(ubuntu, policy_rule("add", ports))
+    run_on_node(ubuntu, policy_rule("add", ports))
     assert done.code == 1
     assert done.seconds < 60
-    result = latest()
+    result = load_latest_result()
     assert result["verdict"] == "failed"
     blocked = [f for f in result["findings"] if f["rung"] == "L2"]
     assert blocked
@@ -243,7 +249,7 @@ LEFT = "pgrep -f '[g]loo_ladder.py|[-]I -S -c'; ls /run/fullmesh-verify; true"
 def wait_until_nothing_is_left(lab: list[str]) -> None:
     """Wait until no listener, rank or file of a verification is left: the nodes' limit of 5 s, and more if busy."""
     deadline = time.monotonic() + 30
-    while any(on(node, f"({LEFT}) 2>/dev/null") for node in lab):
+    while any(run_on_node(node, f"({LEFT}) 2>/dev/null") for node in lab):
         assert time.monotonic() < deadline
 
 
@@ -251,18 +257,20 @@ def wait_until_nothing_is_left(lab: list[str]) -> None:
 def test_a_rank_that_cannot_start_stops_the_others(
     lab: list[str], breaks: str, repairs: str, code: str, words: str
 ) -> None:
-    on(lab[1], breaks)
+    run_on_node(lab[1], breaks)
     try:
         done = run("./fullmesh", "verify", "-i", "inventory/lab")
     finally:
-        on(lab[1], repairs)
+        run_on_node(lab[1], repairs)
     assert done.code == 1
-    head = latest()["findings"][0]
+    head = load_latest_result()["findings"][0]
     assert head["node"] == lab[1]
     # the first second of a job may name the same fault before any rank starts (VC-313 to VC-321)
     found = next(one for one in (head, *head["follows"]) if one["code"] == code)
     assert words in found["cause"]
-    ranks = next(check for check in latest()["rungs"] if check["id"] == "L3")["details"]["ranks"]
+    ranks = next(check for check in load_latest_result()["rungs"] if check["id"] == "L3")[
+        "details"
+    ]["ranks"]
     assert {row["node"]: row["state"] for row in ranks}[lab[0]] == "stopped"
     wait_until_nothing_is_left(lab)
 
@@ -274,7 +282,7 @@ def test_a_verification_ends_with_its_controller(lab: list[str], number: signal.
     command = ["./fullmesh", "verify", "-i", "inventory/lab"]
     with subprocess.Popen(command, **CAPTURED, start_new_session=True) as process:
         try:
-            while not on(lab[0], "pgrep -f '[g]loo_ladder.py' || true"):
+            while not run_on_node(lab[0], "pgrep -f '[g]loo_ladder.py' || true"):
                 assert process.poll() is None
             process.send_signal(number)
         finally:
@@ -287,15 +295,15 @@ def test_a_node_that_loses_its_connection_stops_its_ranks(lab: list[str]) -> Non
     """The cluster uses another network, so the other node stays reachable."""
     command = ["./fullmesh", "verify", "-i", "inventory/lab"]
     with subprocess.Popen(command, **CAPTURED, start_new_session=True) as process:
-        while not on(lab[1], "pgrep -f '[g]loo_ladder.py' || true"):
+        while not run_on_node(lab[1], "pgrep -f '[g]loo_ladder.py' || true"):
             assert process.poll() is None
-        on(lab[1], "ip link set eth0 down")
+        run_on_node(lab[1], "ip link set eth0 down")
         try:
             wait_until_nothing_is_left(lab)
         finally:
-            on(lab[1], "ip link set eth0 up")
+            run_on_node(lab[1], "ip link set eth0 up")
         assert process.wait(timeout=120) == 1
-    assert latest()["findings"][0]["node"] == lab[1]
+    assert load_latest_result()["findings"][0]["node"] == lab[1]
 
 
 def test_verified_again_after_the_repair(lab: list[str]) -> None:
@@ -309,7 +317,7 @@ def test_several_ranks_on_a_node(lab: list[str]) -> None:
     more = ("-e", "fullmesh_local_ranks=3", "-e", "verify_cluster_deadline_seconds=300")
     done = run("./fullmesh", "verify", "-i", "inventory/lab", "--", *more)
     assert done.code == 0
-    assert latest()["plan"]["world_size"] == 6
+    assert load_latest_result()["plan"]["world_size"] == 6
     assert done.changed() == dict.fromkeys(lab, 0)
 
 
@@ -366,12 +374,14 @@ def test_init_finds_the_cluster_network(lab: list[str], tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_refused_before_any_change(lab: list[str], more: list[str], code: str) -> None:
-    before = {node: on(node, "cat /var/lib/fullmesh/manifest.json") for node in lab}
+    before = {node: run_on_node(node, "cat /var/lib/fullmesh/manifest.json") for node in lab}
     done = site(*more)
     assert done.code != 0
     assert f"[{code}]" in done.output
     assert not any(done.changed().values())
-    assert {node: on(node, "cat /var/lib/fullmesh/manifest.json") for node in lab} == before
+    assert {
+        node: run_on_node(node, "cat /var/lib/fullmesh/manifest.json") for node in lab
+    } == before
 
 
 def inventory_with(tmp_path: Path, host: str, **variables: str) -> str:
@@ -434,13 +444,13 @@ def test_an_unreachable_node_is_listed_and_the_others_stay_untouched(
 
 
 def test_a_node_without_sudo_is_refused(lab: list[str], tmp_path: Path) -> None:
-    on(
+    run_on_node(
         lab[1],
         "useradd -m plain && mkdir -p -m 700 ~plain/.ssh && cp ~root/.ssh/authorized_keys ~plain/.ssh/"
         " && chown -R plain: ~plain/.ssh",
     )
     done = site(inventory=inventory_with(tmp_path, lab[1], ansible_user="plain"))
-    on(lab[1], "userdel -r plain 2>/dev/null; true")
+    run_on_node(lab[1], "userdel -r plain 2>/dev/null; true")
     assert done.code != 0
     assert f"[PR-102] {lab[1]}" in done.output
     assert not any(done.changed().values())
@@ -448,13 +458,13 @@ def test_a_node_without_sudo_is_refused(lab: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.rest
 def test_an_unsupported_system_is_refused(lab: list[str]) -> None:
-    on(
+    run_on_node(
         lab[1],
         "cp /usr/lib/os-release /tmp/os-release"
         " && sed -i 's/^ID=ubuntu/ID=gentoo/; s/^NAME=.*/NAME=Gentoo/' /usr/lib/os-release",
     )
     done = site()
-    on(lab[1], "cat /tmp/os-release > /usr/lib/os-release; rm /tmp/os-release")
+    run_on_node(lab[1], "cat /tmp/os-release > /usr/lib/os-release; rm /tmp/os-release")
     assert done.code != 0
     assert f"[PR-103] {lab[1]}" in done.output
 
@@ -462,14 +472,14 @@ def test_an_unsupported_system_is_refused(lab: list[str]) -> None:
 def test_a_python_without_wheels_is_refused_before_any_change(
     lab: list[str],
 ) -> None:
-    on(
+    run_on_node(
         lab[1],
         "cp /usr/lib/os-release /tmp/os-release"
         " && sed -i 's/^VERSION_ID=.*/VERSION_ID=\"22.04\"/' /usr/lib/os-release",
     )
     # the lab uses the same Python for both of its families
     done = site("-e", "fullmesh_converge=always", "-e", "torch_runtime_python=")
-    on(lab[1], "cat /tmp/os-release > /usr/lib/os-release; rm /tmp/os-release")
+    run_on_node(lab[1], "cat /tmp/os-release > /usr/lib/os-release; rm /tmp/os-release")
     assert done.code != 0
     assert f"[TR-114] {lab[1]}: torch would run on Python 3.10" in done.output
     assert not any(done.changed().values())
@@ -503,7 +513,7 @@ def test_the_test_setup_without_firewall_passes_with_a_warning(
 ) -> None:
     done = site("-e", "peer_firewall_mode=off", "-e", "selinux_mode=permissive")
     assert done.code == 0
-    result = latest()
+    result = load_latest_result()
     assert result["verdict"] == "ok"
     assert any("firewall" in note["text"].lower() for note in result["notes"])
     summary = run("./fullmesh", "report")
@@ -512,13 +522,13 @@ def test_the_test_setup_without_firewall_passes_with_a_warning(
     assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
     # the roles did not run, and the report has the same warning
     assert "TASK [peer_firewall : off" not in again.output
-    assert "PF-201" in {note["code"] for note in latest()["notes"]}
+    assert "PF-201" in {note["code"] for note in load_latest_result()["notes"]}
     for node in lab:
-        assert on(node, "systemctl is-active firewalld || true") == "inactive"
+        assert run_on_node(node, "systemctl is-active firewalld || true") == "inactive"
     back = site()
     assert back.code == 0
     for node in lab:
-        assert on(node, "firewall-cmd --state") == "running"
+        assert run_on_node(node, "firewall-cmd --state") == "running"
 
 
 def test_a_key_between_nodes_keeps_the_second_run_unchanged(lab: list[str]) -> None:
@@ -529,24 +539,26 @@ def test_a_key_between_nodes_keeps_the_second_run_unchanged(lab: list[str]) -> N
     again = site(*more)
     assert (again.code, again.changed()) == (0, dict.fromkeys(lab, 0))
     el, ubuntu = lab
-    address = latest()["plan"]["nodes"][ubuntu]["address"]
+    address = load_latest_result()["plan"]["nodes"][ubuntu]["address"]
     login = f"runuser -u fullmesh -- /opt/fullmesh/bin/fullmesh-ssh {address} hostname"
     assert run("./fullmesh", "lab", "exec", el, "--", "sh", "-c", login).code == 0
 
 
 def test_undo_restores_the_nodes(lab: list[str]) -> None:
-    before = {node: etc(node) for node in lab}
+    before = {node: digest_etc(node) for node in lab}
     planned = run("./fullmesh", "undo", "--dry-run", "-i", "inventory/lab")
     assert planned.code == 0
     assert re.search(r"^kernel_tuning .* el1, ubuntu1$", planned.output, re.MULTILINE)
-    assert {node: etc(node) for node in lab} == before
+    assert {node: digest_etc(node) for node in lab} == before
     done = run("./fullmesh", "undo", "--yes", "-i", "inventory/lab")
     assert done.code == 0
     for node in lab:
         # lines that only one of the two states has
-        assert sorted(set(etc(node)) ^ set(BARE[node])) == []
+        assert sorted(set(digest_etc(node)) ^ set(BARE[node])) == []
         assert (
-            on(node, "ls -d /etc/fullmesh /opt/fullmesh /var/lib/fullmesh 2>/dev/null | wc -l")
+            run_on_node(
+                node, "ls -d /etc/fullmesh /opt/fullmesh /var/lib/fullmesh 2>/dev/null | wc -l"
+            )
             == "0"
         )
     again = run("./fullmesh", "undo", "--yes", "-i", "inventory/lab")
@@ -557,7 +569,7 @@ def test_undo_restores_the_nodes(lab: list[str]) -> None:
 def test_four_nodes_become_a_cluster(lab: list[str]) -> None:
     done = run("./fullmesh", "demo", "--nodes", "4")
     assert done.code == 0
-    result = latest()
+    result = load_latest_result()
     assert (result["verdict"], result["plan"]["world_size"]) == ("ok", 4)
     again = run("./fullmesh", "demo", "--nodes", "4")
     assert (again.code, set(again.changed().values())) == (0, {0})

@@ -1,7 +1,7 @@
-"""Two controllers, each with its own copy of the checkout, configure half of a cluster each, at the same time.
+"""Two controllers, each with its own checkout, each configure half of a cluster at the same time.
 
-What is watched: that each half knows the other half's nodes though no run touched both, that the results become one,
-and that a run over all nodes from either controller then has nothing to do and is verified.
+The tests check that each half knows the other half's nodes, that the results can be merged, and that a run over all
+nodes from either controller changes nothing and verifies the cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from devtools.lab import lifecycle
 from devtools.lab.paths import find
 from fullmesh.settings import ROOT
 
-from .conftest import green
+from .conftest import expect_success
 
 LAB = "e2e-slices"
 WORK = ROOT / ".fullmesh" / LAB
@@ -35,27 +35,27 @@ SECONDS = 1800.0
 
 @dataclass
 class Controller:
-    """A machine that runs Ansible: a copy of the checkout, connections of its own, results of its own."""
+    """A machine that runs Ansible, with its own checkout, connections and results."""
 
     name: str
 
     @property
     def folder(self) -> Path:
-        """Its checkout."""
+        """Return its checkout."""
         return WORK / self.name / "checkout"
 
     def __post_init__(self) -> None:
-        """Make it."""
+        """Copy the checkout."""
         copied(self.folder)
 
     def start(self, *more: str) -> subprocess.Popen[str]:
-        """The user's own command, on this controller."""
+        """Start the user's command on this controller."""
         sockets = WORK / self.name / "cp"
         sockets.mkdir(exist_ok=True)
-        # all that it prints goes to a file: of two that run at once nobody reads the pipes
+        # print into a file, because nothing reads the pipes of two concurrent commands
         with (WORK / f"{self.name}.log").open("w") as log:
             return subprocess.Popen(
-                ["ansible-playbook", "site.yml", "-i", str(inventory()), *more],
+                ["ansible-playbook", "site.yml", "-i", str(find_inventory()), *more],
                 cwd=self.folder,
                 env={**os.environ, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(sockets)},
                 stdin=subprocess.DEVNULL,
@@ -64,83 +64,83 @@ class Controller:
                 text=True,
             )
 
-    def ended(self, started: subprocess.Popen[str]) -> Done:
-        """How a command of this controller ended."""
+    def wait_for(self, started: subprocess.Popen[str]) -> Done:
+        """Wait for a command of this controller, and return its result."""
         code = started.wait(SECONDS)
-        said = (WORK / f"{self.name}.log").read_text()
-        sys.stdout.write(f"\n{self.name}, exit {code}:\n{said[-30000:]}\n")
-        return Done(code, said, 0.0)
+        output = (WORK / f"{self.name}.log").read_text()
+        sys.stdout.write(f"\n{self.name}, exit {code}:\n{output[-30000:]}\n")
+        return Done(code, output, 0.0)
 
-    def newest(self) -> Path:
-        """The folder of its last run."""
+    def find_newest_run(self) -> Path:
+        """Return the folder of its last run."""
         return max((self.folder / "runs").glob("*/result.json")).parent
 
 
-def inventory() -> Path:
+def find_inventory() -> Path:
     return lifecycle.inventory_path(find(), LAB).parent
 
 
-def on(name: str, command: str) -> str:
+def run_on_node(name: str, command: str) -> str:
     """Run a shell command on a node."""
-    words = ["./fullmesh", "lab", "exec", "--name", LAB, name, "--", "sh", "-c", command]
-    return read_output(*words, seconds=240)
+    argv = ["./fullmesh", "lab", "exec", "--name", LAB, name, "--", "sh", "-c", command]
+    return read_output(*argv, seconds=240)
 
 
 @pytest.fixture(scope="module")
 def controllers() -> Iterator[tuple[Controller, Controller]]:
     shutil.rmtree(WORK, ignore_errors=True)
     run("./fullmesh", "lab", "down", "--name", LAB)
-    green(run("./fullmesh", "lab", "up", "--name", LAB, "--nodes", "4"))
+    expect_success(run("./fullmesh", "lab", "up", "--name", LAB, "--nodes", "4"))
     yield Controller("one"), Controller("two")
     run("./fullmesh", "lab", "down", "--name", LAB)
     shutil.rmtree(WORK, ignore_errors=True)
 
 
 @pytest.mark.lab
-def test_two_controllers_configure_half_each_at_the_same_time(
+def test_two_controllers_configure_half_each(
     controllers: tuple[Controller, Controller],
 ) -> None:
     both = list(zip(controllers, SLICES, strict=True))
-    running = [(who, who.start("--limit", part)) for who, part in both]
-    done = [who.ended(started) for who, started in running]
+    running = [(controller, controller.start("--limit", part)) for controller, part in both]
+    done = [controller.wait_for(started) for controller, started in running]
     for one in done:
-        green(one)
-    hosts: dict[str, Any] = yaml.safe_load((inventory() / "hosts.yml").read_text())["all"][
+        expect_success(one)
+    hosts: dict[str, Any] = yaml.safe_load((find_inventory() / "hosts.yml").read_text())["all"][
         "children"
     ]["torch_nodes"]["hosts"]
     assert [set(one.changed()) for one in done] == [set(list(hosts)[:2]), set(list(hosts)[2:])]
     for name in hosts:
-        peers = on(name, "nft list set inet firewalld fullmesh-peers4")
-        names = on(name, "cat /etc/hosts")
+        peers = run_on_node(name, "nft list set inet firewalld fullmesh-peers4")
+        names = run_on_node(name, "cat /etc/hosts")
         for other, held in hosts.items():
             address = held["fullmesh_address"].partition("/")[0]
             assert other == name or address in peers
             assert address in names
-        assert "WORLD_SIZE=4" in on(name, "cat /etc/fullmesh/env")
+        assert "WORLD_SIZE=4" in run_on_node(name, "cat /etc/fullmesh/env")
 
 
 @pytest.mark.lab
-def test_their_results_become_one(controllers: tuple[Controller, Controller]) -> None:
-    runs = [str(who.newest()) for who in controllers]
+def test_results_of_both_controllers_are_merged(controllers: tuple[Controller, Controller]) -> None:
+    runs = [str(controller.find_newest_run()) for controller in controllers]
     done = run("./fullmesh", "report", "--merge", *runs)
     assert done.code == 0
-    made = json.loads(max((ROOT / "runs").glob("*-merged/result.json")).read_text())
-    rungs = {row["id"]: row["status"] for row in made["rungs"]}
-    assert (rungs["L0"], rungs["L2"], rungs["L3"]) == ("passed", "not_run", "not_run")
-    # each half tried its own pair, there and back
-    assert len(made["links"]) == 4
-    assert all(row["verdict"] == "open" for row in made["links"])
-    assert all(node["kernel"] for node in made["nodes"].values())
+    merged = json.loads(max((ROOT / "runs").glob("*-merged/result.json")).read_text())
+    checks = {row["id"]: row["status"] for row in merged["rungs"]}
+    assert (checks["L0"], checks["L2"], checks["L3"]) == ("passed", "not_run", "not_run")
+    # each half tested its own pair in both directions
+    assert len(merged["links"]) == 4
+    assert all(row["verdict"] == "open" for row in merged["links"])
+    assert all(node["kernel"] for node in merged["nodes"].values())
 
 
 @pytest.mark.lab
-def test_either_controller_finds_nothing_to_change(
+def test_run_over_all_nodes_changes_nothing(
     controllers: tuple[Controller, Controller],
 ) -> None:
-    for who in controllers:
-        done = who.ended(who.start())
-        green(done)
+    for controller in controllers:
+        done = controller.wait_for(controller.start())
+        expect_success(done)
         assert set(done.changed().values()) == {0}
-        result = json.loads((who.newest() / "result.json").read_text())
+        result = json.loads((controller.find_newest_run() / "result.json").read_text())
         assert {row["id"]: row["status"] for row in result["rungs"]}["L3"] == "passed"
         assert result["verdict"] == "ok"

@@ -58,7 +58,7 @@ def explain_code(code: str, meaning: str, titles: dict[str, tuple[str, str]]) ->
 
 def find_similar_codes(code: str, known: list[str]) -> list[str]:
     """Return the codes that the user may have meant."""
-    if longer := [one for one in known if len(code) > 3 and one.startswith(code)]:  # noqa: PLR2004 (XX- is no start)
+    if longer := [one for one in known if len(code) > 3 and one.startswith(code)]:  # noqa: PLR2004 (XX- alone matches too much)
         return longer[:6]
     same = [one for one in known if one.startswith(code[:2])]
     return difflib.get_close_matches(code, same or known, n=4, cutoff=0.5) or same[:4] or known[:4]

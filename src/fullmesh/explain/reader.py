@@ -312,7 +312,7 @@ def is_record_start(first: bytes) -> bool:
     """Return whether a log begins as a rank's record."""
     if first[:1] not in OPENINGS:
         return False
-    from fullmesh.hang import recorder  # noqa: PLC0415 (slow to import, and most logs are none)
+    from fullmesh.hang import recorder  # noqa: PLC0415 (slow to import, and rarely needed)
 
     return recorder.is_record_start(first)
 

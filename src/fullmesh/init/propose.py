@@ -114,7 +114,7 @@ def format_link_speed(mbit: int) -> str:
     """Format a speed with its unit."""
     if not mbit:
         return "unknown speed"
-    return f"{mbit / 1000:g} Gbit/s" if mbit >= 1000 else f"{mbit} Mbit/s"  # noqa: PLR2004 (1000 of one are the other)
+    return f"{mbit / 1000:g} Gbit/s" if mbit >= 1000 else f"{mbit} Mbit/s"  # noqa: PLR2004 (a unit prefix)
 
 
 def rate_interface(card: Interface) -> int:

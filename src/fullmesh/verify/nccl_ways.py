@@ -249,7 +249,7 @@ def rule_tcp_fallback(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that NCCL uses RDMA if every node has it, regardless of the speed of TCP."""
     names = list(seen.plan["nodes"])
     took = find_nccl_networks(seen)
-    if len(names) < 2 or set(took.values()) != {SOCKET}:  # noqa: PLR2004 (one node has no network to take)
+    if len(names) < 2 or set(took.values()) != {SOCKET}:  # noqa: PLR2004 (one node uses no network)
         return
     if not all(describe_fast_network(seen, name) for name in names):
         return
@@ -343,7 +343,7 @@ def rule_gpudirect(seen: ClusterObservations) -> Iterator[Finding]:
         ):
             continue
         never = any(NEVER_DIRECT in card["name"] for card in list_gpus(seen, name))
-        # said already, of the node's slots
+        # the finding about the node's slots has it already
         apart = find_numa_faults(name, GpuNodeFacts(get_gpu_survey(seen, name), rdma=True))
         if never or any(apart):
             continue
