@@ -12,7 +12,7 @@ import pytest
 import records
 from ansible.module_utils.fullmesh.facts import neighbors
 from ansible.module_utils.fullmesh.probe import listeners, rails
-from causes.cases import HELD
+from causes.cases import CHANGE_CASES
 from causes.rails import add_rails, find_rail_nic, lose_links, make_link, make_mac
 from causes.rdma import make_try
 from records import EL1 as EL
@@ -178,7 +178,7 @@ def hear_other_rail(name: str, rail: int, peer: str, other: int) -> Any:
 
 
 def test_swapped_cables_are_one_finding() -> None:
-    (found,) = diagnose(HELD["rail, swapped cables"][1].apply)
+    (found,) = diagnose(CHANGE_CASES["rail, swapped cables"][1].apply)
     assert (found["code"], found["node"], found["peer"]) == ("VC-242", EL, UB)
     assert found["cause"] == f"rail0, rail1: the cables of {EL} or {UB} are swapped"
     assert found["seen"] == f"eth2 of {EL} reaches eth3 of {UB}, eth3 of {EL} reaches eth2 of {UB}"
