@@ -695,6 +695,12 @@ PRINTED: list[tuple[str, str]] = [
         "docker: permission denied while trying to connect to the Docker daemon socket at unix:///run/docker.sock",
     ),
     ("LG-341", "fatal: Can not use gres/gpu without gres.conf"),
+    ("LG-341", "[slurm@n1] Reason=gres/gpu count reported lower than configured (0 < 8)"),
+    (
+        "LG-524",
+        "container init: failed to fulfil mount request: open /run/nvidia-persistenced/socket: no such file",
+    ),
+    ("LG-543", "zmq.error.ZMQError: Cannot assign requested address addr='tcp://192.0.2.9:57707'"),
     (
         "LG-413",
         "[1.1] [n1:1:0]  ib_iface.c:100 UCX  ERROR ibv_create_srq() failed: Cannot allocate memory",

@@ -31,6 +31,10 @@ CAUSE = LogCause(
             r"error: (?P<detail>Node configuration differs from hardware: \S{1,40})",
         ),
         Pattern(
+            "count reported lower than configured",
+            r"(?P<detail>gres/\w{1,20} count reported lower than configured \(\d{1,4} < \d{1,4}\))",
+        ),
+        Pattern(
             " has low ", r"(?P<detail>Node \S{1,80} has low \w{3,20} (?:size|count)[^\n]{0,40})"
         ),
         Pattern(

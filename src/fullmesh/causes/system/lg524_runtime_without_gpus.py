@@ -32,6 +32,10 @@ CAUSE = LogCause(
         Pattern(
             "GPU vendor from CDI", r"(?P<detail>failed to discover GPU vendor from CDI[^\n]{0,80})"
         ),
+        Pattern(
+            "fulfil mount request: open /run/nvidia",
+            r"(?P<detail>failed to fulfil mount request: open /run/nvidia[\w/.-]{1,80})",
+        ),
         Pattern("unresolvable CDI devices", r"(?P<detail>unresolvable CDI devices \S{1,80})"),
         Pattern(
             "nvidia-container-cli: ",

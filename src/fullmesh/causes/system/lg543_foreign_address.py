@@ -31,7 +31,7 @@ CAUSE = LogCause(
     patterns=(
         Pattern(
             "annot assign requested address",
-            r"ZMQError: Cannot assign requested address \(addr='(?P<detail>[^']{5,80})'",
+            r"ZMQError: Cannot assign requested address \(?addr='(?P<detail>[^']{5,80})'",
         ),
         Pattern(
             "while attempting to bind on address",
