@@ -310,7 +310,43 @@ def test_a_virtual_environment_without_its_file_is_named(begin: Begin, tmp_path:
 def test_damaged_files_of_torch_and_its_packages_are_named(
     begin: Begin, tmp_path: Path, name: str, data: bytes | None, error: str
 ) -> None:
-    package = make_torch(tmp_path / "site")
+    package = make_recorded_torch(tmp_path / "site")
+    if data is None:
+        (package / name).unlink()
+    else:
+        (package / name).write_bytes(data)
+    found = [
+        one
+        for one in begin(f"export PYTHONPATH={tmp_path}/site")["steps"]
+        if one["step"] == "import"
+    ]
+    path = str(package.parent / name[3:] if name.startswith("../") else package / name)
+    assert [one["subject"] for one in found] == [path] * bool(error)
+    assert all(error in one["error"] for one in found)
+
+
+@pytest.mark.skipif(
+    not (ROOT and os.path.exists("/usr/bin/python3")), reason="only root can become another account"
+)
+@pytest.mark.parametrize("name", ["torch/lib/libc10.so", "sympy"])
+def test_closed_files_of_torch_and_its_packages_are_named_once(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    monkeypatch.setattr(job_start, "PYTHON", "/usr/bin/python3")
+    make_recorded_torch(tmp_path / "site")
+    (tmp_path / "site" / name).chmod(0o600)
+    drop = f'export PYTHONPATH={tmp_path}/site; exec setpriv --reuid 65534 --regid 65534 --clear-groups /bin/sh -c "$5"'
+    found = begin(drop, python="/usr/bin/python3")["steps"]
+    assert [one["error"] for one in found if one["subject"].startswith(str(tmp_path / "site"))] == [
+        str(tmp_path / "site" / name)
+    ]
+
+
+def make_recorded_torch(site: Path) -> Path:
+    """Make the files of torch and a package that it needs, with pip's list of them."""
+    package = make_torch(site)
     (package / "lib/libc10.so").write_bytes(bytes(200))
     (package.parent / "sympy/deep").mkdir(parents=True)
     for path in ("__init__.py", "deep/part.py"):
@@ -325,18 +361,7 @@ def test_damaged_files_of_torch_and_its_packages_are_named(
         rows = [f"{one},sha256=x,{(package.parent / one).stat().st_size}\n" for one in listed]
         (folder / "RECORD").write_text("".join(rows))
     (package.parent / "torch-9.dist-info/METADATA").write_text("Requires-Dist: sympy>=1\n")
-    if data is None:
-        (package / name).unlink()
-    else:
-        (package / name).write_bytes(data)
-    found = [
-        one
-        for one in begin(f"export PYTHONPATH={tmp_path}/site")["steps"]
-        if one["step"] == "import"
-    ]
-    path = str(package.parent / name[3:] if name.startswith("../") else package / name)
-    assert [one["subject"] for one in found] == [path] * bool(error)
-    assert all(error in one["error"] for one in found)
+    return package
 
 
 def test_the_command_of_a_profile_that_a_login_waits_for_is_named(

@@ -261,7 +261,7 @@ def find_damage(path, size):
     try:
         held = os.stat(path).st_size
         if held == size:
-            return ""
+            return "" if os.access(path, os.R_OK) else CLOSED
         with open(path, "rb") as stream:
             data = stream.read(2 << 20)
     except OSError as exc:
