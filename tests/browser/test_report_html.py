@@ -169,7 +169,7 @@ def test_blocks_of_nodes_have_names_and_both_ends(browser: Browser, pages: dict[
     browser.key(Keys.ARROW_DOWN)
     browser.key("n")
     assert browser.run(detail).startswith("gpu-0002 → gpu-0041 to gpu-0042: dropped (1)")
-    # whole names next to the rows, and the words about a link below the picture, over its whole
+    # whole names next to the rows, and the text of a link below the picture, over its whole
     # width
     names = "[...document.querySelectorAll('.heat-state text')].map((e) => e.textContent)"
     assert browser.run(f"{names}.every((name) => /^gpu-\\d{{4}}$/.test(name))")

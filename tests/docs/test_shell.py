@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def completed(line: str) -> list[str]:
-    """What a real bash offers for a line, after the words of ``fullmesh completion bash``."""
+    """Return the completions of a real bash for a line, after ``fullmesh completion bash``."""
     said = subprocess.run(
         ["./fullmesh", "completion", "bash"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout

@@ -17,7 +17,7 @@ from fullmesh.shell.commands import find_subparsers
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 120
-# The completion system offers words through compadd, which is wrapped to record them.
+# The completion system offers its candidates through compadd, which is wrapped to record them.
 INSIDE = """\
 fpath=(HERE $fpath)
 autoload -Uz compinit

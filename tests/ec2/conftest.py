@@ -51,7 +51,7 @@ def environment(port: int, home: Path) -> dict[str, str]:
 
 @dataclass
 class Run:
-    """What a playbook said."""
+    """The output of a playbook."""
 
     code: int
     text: str
@@ -135,7 +135,7 @@ class Cloud:
         return dict(found[0]) if found else {}
 
     def make_group(self, name: str, **tags: str) -> str:
-        """Somebody else's group."""
+        """Make a group of another user."""
         more = [{"Key": key, "Value": value} for key, value in tags.items()]
         spec = [{"ResourceType": "security-group", "Tags": more}] if more else []
         made = self.client.create_security_group(

@@ -24,7 +24,7 @@ def diagnose(cloud: Cloud, **env: str) -> dict[str, Any]:
 
 
 def test_the_group_is_read_and_its_gap_is_a_finding(cloud: Cloud) -> None:
-    """Without a word about EC2 in the inventory nobody asks; with one, the missing range is named."""
+    """Without EC2 settings in the inventory, AWS is not queried. With them, the missing range is reported."""
     quiet = diagnose(cloud)
     assert not [one for one in quiet["findings"] if one["code"].startswith("EC")]
     group = cloud.make_group("lab")

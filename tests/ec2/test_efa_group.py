@@ -73,7 +73,7 @@ def test_an_existing_group_gets_the_rules_and_keeps_its_own(cloud: Cloud) -> Non
     again = cloud.play("ec2")
     assert (again.code, again.recap("changed")) == (0, 0), again.text
 
-    # inbound alone is not enough, whatever the default outbound rule lets out
+    # an inbound rule is not enough, even with the default outbound rule
     cloud.revoke(fabric, "out", "-1", "", fabric)
     named = cloud.play("ec2_diagnose")
     assert named.code == 2
@@ -82,7 +82,7 @@ def test_an_existing_group_gets_the_rules_and_keeps_its_own(cloud: Cloud) -> Non
     cloud.play("ec2").ok()
     assert cloud.rules("fabric") == before | OURS
 
-    # another mode: rules of ours that are wanted no longer go, nobody else's
+    # in another mode, only Fullmesh's own outdated rules are removed
     cloud.settings["ec2_security_group_mode"] = "ports"
     cloud.settings["fullmesh_data_ports"] = "50000-51023"
     cloud.play("ec2").ok()

@@ -112,7 +112,7 @@ def test_network_acls_between_two_subnets(cloud: Cloud) -> None:
     shut = "29400/tcp, 29500/tcp, 29700/tcp (features store)"
     denied = f"{named} inbound traffic from gpu2 at {shut}: its rule 90 denies them"
     assert f"[EC-114] {denied}" in run.words
-    # who asks the panel, from anywhere, gets no answer either
+    # clients of the panel, from any address, get no reply either
     answers = f"{named} outbound answers to 0.0.0.0/0, 203.0.113.7/32 at 1024-65535/tcp"
     assert f"[EC-115] {answers}" in run.words
     assert "2001:db8::/48" not in run.words.split("[EC-114]", 1)[1]
@@ -123,7 +123,7 @@ def test_network_acls_between_two_subnets(cloud: Cloud) -> None:
 
 @pytest.mark.rest
 def test_undo_disconnects_no_other_instance(cloud: Cloud) -> None:
-    """Somebody else's instance has our group, and one node has no other: both are named, nothing is undone."""
+    """An instance of another user has the group, and one node has no other group: both are named, nothing is undone."""
     cloud.settings = {"ec2_security_group_name": "lab 2"}
     cloud.play("ec2").ok()
     group = cloud.group("lab 2")["GroupId"]

@@ -36,7 +36,7 @@ from gpu import paths, records, steps  # noqa: E402 (their folder is known only 
 
 TOTAL_SECONDS = 465.0  # of 8 minutes: what is left is for the records
 LEAST_SECONDS = 10.0  # with less a step cannot do anything
-SLOWER = 4  # times as long with stand-ins, on a machine that does other things as well
+SLOWER = 4  # times as long with simulations, on a busy machine
 CANNOT_RUN = 2
 RESULT = "result.json"
 
@@ -134,7 +134,7 @@ def start_step(name: str, work: Path, device: str, seconds: float) -> dict[str, 
             why = f"its process ended with exit status {one.wait(seconds)} and without a result"
         except subprocess.TimeoutExpired:
             why = f"it did not end within {seconds:.0f} s"
-        finally:  # also when somebody interrupts this
+        finally:  # also after Ctrl-C
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(one.pid, signal.SIGKILL)
             one.wait()

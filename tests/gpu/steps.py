@@ -328,7 +328,7 @@ def trimmed(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def break_job(run: StepRun, job: GpuJob, breaks: str) -> None:
-    """Make the job hang from outside, if it does not by itself."""
+    """Make the job hang from outside, if it does not hang on its own."""
     time.sleep(1)
     if breaks == "kill":
         job.running[1].send_signal(signal.SIGKILL)

@@ -24,6 +24,6 @@ def env(host: Any) -> dict[str, str]:
 
 @pytest.fixture
 def manifest(host: Any) -> dict[str, Any]:
-    """What the node converged to."""
+    """Return the state that the node was configured for."""
     kept: dict[str, Any] = json.loads(host.file("/var/lib/fullmesh/manifest.json").content_string)
     return kept

@@ -1,4 +1,4 @@
-"""What a converged node must look like, whoever configured it."""
+"""Check the state of a configured node."""
 
 from __future__ import annotations
 

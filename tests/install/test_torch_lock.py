@@ -1,4 +1,4 @@
-"""``fullmesh torch-lock`` against the package index: the lock serves what the committed one does."""
+"""``fullmesh torch-lock`` against the package index: the new lock serves the same systems as the committed one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fullmesh import cli
 from fullmesh.roles import torch_locks, torch_runtime
 
 
-@pytest.mark.rest  # what the index has changes by itself, and CI waits for nobody's release
+@pytest.mark.rest  # the index changes on its own, and CI must not depend on new releases
 def test_a_lock_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch, accelerator = torch_locks.COMMITTED[1]
     path = tmp_path / "torch.txt"

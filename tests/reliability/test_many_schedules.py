@@ -40,7 +40,7 @@ def counted(steps: list[int]) -> object:
     return check
 
 
-# What could stand in the engine; each needs more than one event to be seen.
+# Possible defects of the engine. Each needs more than one event to show.
 BROKEN = {
     # looked at before, and while it is claimed
     "anybody may confirm": (

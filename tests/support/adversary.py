@@ -49,7 +49,7 @@ SWAP = 0.0005  # between two scans of the node_exporter's folder
 PLANT_PERIOD = 3.0  # until a name is planted as another kind of file
 SIBLINGS = (".new", ".tmp", ".part", "~", ".bak", ".lock", ".old")
 KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY")
-# Search running processes only: files of the system are full of such words.
+# Search running processes only, because many files of the system contain such texts.
 SECRET = re.compile(rb"(?:token|secret|passw\w*|api_?key)['\"]?\s*[=:]\s*\S{6,}", re.IGNORECASE)
 
 

@@ -51,7 +51,7 @@ class Node:
 
     @property
     def address6(self) -> str:
-        """The IPv6 address that the bare bench gives it beside the IPv4 one."""
+        """Return the IPv6 address that the bare bench adds to the IPv4 one."""
         return "fd78::" + self.address.rsplit(".", 1)[1]
 
     @property

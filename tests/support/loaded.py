@@ -8,7 +8,7 @@ from types import ModuleType
 
 
 def load(path: Path, name: str = "") -> ModuleType:
-    """Run the file as a module of its own, each time anew; it stays out of sys.modules."""
+    """Run the file as a new module each time, without an entry in sys.modules."""
     spec = importlib.util.spec_from_file_location(name or path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -20,7 +20,7 @@ from fullmesh.settings import ROOT
 
 LOCK = ROOT / "tests/support/requirements-nodes.txt"
 PLACE = ROOT / ".fullmesh/node-python"
-# The lab, the interpreters, the live view and Ansible's plugins: nothing in these files is about what a node runs.
+# The lab, the interpreters, the live view and Ansible's plugins: these files do not concern code on nodes.
 LEFT_OUT = (
     "lab",
     "test_ansible_private.py",
@@ -32,7 +32,7 @@ LEFT_OUT = (
 
 
 def environment(version: str, python: str) -> Path:
-    """An environment with what the tests need, made once for each lock; its interpreter."""
+    """Make an environment with the tests' requirements once per lock. Return its interpreter."""
     place = PLACE / version
     stamp = place / "made-of"
     made_of = hashlib.sha256(LOCK.read_bytes() + python.encode()).hexdigest()

@@ -27,7 +27,7 @@ OURS, ANSIBLE = "./fullmesh", "ansible-playbook"
 PROMPT = re.compile(r"^([$#] )?((?:[A-Z_]+=\S+ )*)(.*)$")
 # The end of a command on a line with several, outside quotes.
 AFTER = re.compile(r"""(?: && |; | \| )(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
-# Placeholders for the reader's own words, or for anything.
+# Placeholders for the reader's own values, or for anything.
 LOOSE = re.compile(r"\[[^\]]*\]|\.\.\.|…|<[^>]*>")
 VERB = re.compile(r"\./fullmesh( [a-z][a-z-]+){1,2}")
 # A row of the table that summarizes a recording: a later command of the page, with its seconds.
@@ -108,7 +108,7 @@ def map_runnable_commands() -> dict[str, list[Shown]]:
     return {page: found for page, found in every_page.items() if found}
 
 
-# The reader's words that replace words of a page: a whole word, or the beginning of a command.
+# The reader's values that replace words of a page: a whole word, or the beginning of a command.
 SAID = (
     (r"^\./fullmesh lab exec --name hour ", "./fullmesh lab exec --name LAB "),
     (r"^\./fullmesh lab (up|status|exec|down|gpus)(?! --name)", r"./fullmesh lab \1 --name LAB"),
@@ -138,7 +138,7 @@ SAID = (
 
 
 def fill_in_words(command: str) -> str:
-    """Return the command with a reader's own words in it."""
+    """Return the command with a reader's own values."""
     for pattern, words in SAID:
         command = re.sub(pattern, words, command)
     return command

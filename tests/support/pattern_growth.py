@@ -30,7 +30,7 @@ def codes(av: Any) -> tuple[int, ...]:
 
 
 def one_of(*numbers: int) -> frozenset[int]:
-    """Characters as the numbers of this file; of those beyond ASCII nobody looks which."""
+    """Return characters by their numbers in this file. All characters beyond ASCII count as one."""
     found = {one for one in numbers if one < DIGIT}
     beyond = {DIGIT, BLANK, LETTER, REST} if max(numbers) >= DIGIT else set()
     return frozenset(found | beyond)
@@ -64,7 +64,7 @@ def of_set(items: Any) -> frozenset[int]:
 
 
 def characters(op: Any, av: Any) -> frozenset[int]:
-    """Every character that can stand in what an item matches."""
+    """Return all characters that an item can match."""
     if op in EMPTY:
         return frozenset()
     readers: dict[Any, Callable[[], frozenset[int]]] = {

@@ -31,7 +31,7 @@ def interpreter(version: str) -> str:
 
 
 def laid_out(top: Path) -> Path:
-    """What a node gets of Ansible, below a folder: its module_utils and ours, and nothing else."""
+    """Put the Ansible files of a node into a folder: its module_utils and Fullmesh's, and nothing else."""
     place = top / "ansible/module_utils"
     shutil.copytree(Path(next(iter(ansible.module_utils.__path__))), place)
     shutil.copytree(ROOT / "module_utils", place, dirs_exist_ok=True)

@@ -42,7 +42,7 @@ def wire() -> None:
 
 
 def spec(name: str, rank: int, python: str, steps: list[str]) -> dict[str, Any]:
-    """What the role asks of a node (roles/verify_cluster/tasks/job.yml)."""
+    """Return the arguments of the role's query (roles/verify_cluster/tasks/job.yml)."""
     return {
         "run": name,
         "ranks": [rank],

@@ -151,7 +151,7 @@ def sample(name: str, job: GoingJob) -> list[list[object]]:
 
 
 def look(job: GoingJob, pids: list[int]) -> list[object]:
-    """What the program on the node returns, with the names and numbers of another machine."""
+    """Return the answer of the program on the node, with the names and numbers of another machine."""
     found: list[object] = []
     ranks = hang_look.read_ranks(hang_look.FoundRanks("", pids), "n1", hang_look.NodeEvidence())
     for one in ranks:

@@ -1,4 +1,4 @@
-"""The rehearsal of a rollback, for tests that stand in for systemd."""
+"""Run the trial of a rollback, for tests that simulate systemd."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class GoingJob:
 
     Attributes:
         script, world: of its ranks.
-        files: what lies beside it.
+        files: other files in its folder.
         quota: rank 1 gets a fifth of a CPU. hogs: other processes come before it.
         storage: a slow file system is at FILES.
     """

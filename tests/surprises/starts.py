@@ -186,7 +186,7 @@ def make_variable(dice: random.Random) -> StartFault:
         ]
     )
     text = form.format(line=line, name=name, value=line.partition("=")[2])
-    # Debian's .bashrc ends at once in a shell that nobody types into
+    # Debian's .bashrc ends at once in a non-interactive shell
     do, undo = keep_file(
         path, f"cat > /run/surprise.new <<'LINES'\n{text}\nLINES\n"
         f"[ ! -e {path} ] || cat {path} >> /run/surprise.new\ncat /run/surprise.new > {path}"

@@ -1,4 +1,4 @@
-"""The figures of a run: what became of faults that nobody wrote down."""
+"""The figures of a run with random faults."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def counts(kind: str, rows: Sequence[Score]) -> str:
 
 
 def silence(rows: Sequence[Score]) -> list[str]:
-    """What was said of nodes that nobody broke."""
+    """Describe the diagnoses of healthy nodes."""
     loads = [int(re.findall(r"\d+", row.script)[0]) for row in rows]
     if not loads:
         return []
@@ -88,7 +88,7 @@ def misses(rows: Sequence[Score]) -> list[str]:
 
 
 def wrong(row: Score) -> str:
-    """What is wrong with a diagnosis, in a word or two."""
+    """Describe the error of a diagnosis."""
     if row.false:
         return "false alarm"
     if not row.found:

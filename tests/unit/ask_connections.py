@@ -1,4 +1,4 @@
-"""What the tests of questions to nodes share: a connection whose ssh is a stand-in."""
+"""Shared by the tests of queries: a connection with a simulated ssh."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from fullmesh.ask import answers, channel, program, rounds, talk
 
-# What travels in these tests: a module that does as it is told.
+# The module that these tests send. Its arguments say what it does.
 TOLD = """
 from __future__ import annotations
 import os, sys, time

@@ -1,4 +1,4 @@
-"""What the tests of the network backends share: links, a node's files and its kernel state."""
+"""Shared by the tests of the network backends: links, a node's files and its kernel state."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def recorded(name: str) -> NextBoot:
 
 
 def with_boots(world: World) -> None:
-    """Both nodes say what the next boot brings, and as much of what runs now as it is held against."""
+    """Let both nodes report the next boot's state, and the running state that it is compared with."""
     for name in (EL, UB):
         get_survey(world, name)["next_boot"] = copy.deepcopy(recorded(name))
         for key, kept in recorded(name)["settings"].items():

@@ -1,4 +1,4 @@
-"""What the tests of the diagnosis share: recorded clusters, and changes of them."""
+"""Shared by the tests of the diagnosis: recorded clusters, and changes of them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ HOOK = ROOT / "node_programs/fullmesh_hook.py"
 RECORDED = Path(__file__).parent / "recorded/hang"
 # this run's own: another one on this machine has jobs of the same form
 MASTER = f"127.0.0.1:{os.getpid() % 50000 + 10000}"
-# What the hook finds in sys.modules of a job with torch; its record is one that torch has written.
+# The modules that the hook finds in sys.modules of a job with torch. A real torch wrote the record.
 TORCH = """
 import sys, types
 class Group:
@@ -39,7 +39,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def job_variables() -> dict[str, str]:
-    """What every rank of the job was told."""
+    """Return the environment of every rank of the job."""
     address, _, port = MASTER.partition(":")
     return {"WORLD_SIZE": "2", "MASTER_ADDR": address, "MASTER_PORT": port}
 

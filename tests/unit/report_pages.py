@@ -1,4 +1,4 @@
-"""What the tests of the report share: a parsed page and a recorded result."""
+"""Shared by the tests of the report: a parsed page and a recorded result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VOID = {"meta", "br", "input", "link", "img", "hr"}
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: elements, attributes, text; and whether every element is closed."""
+    """Parse a page as a browser does: elements, attributes, text, and whether every element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)

@@ -37,7 +37,7 @@ def link(source: str, target: str, rtt: float, verdict: str = "open") -> dict[st
 
 
 def large(count: int, broken: bool = True) -> dict[str, Any]:
-    """A cluster of *count* nodes; broken: nobody reaches the third one, and one has another torch."""
+    """Make a cluster of *count* nodes. Broken: the third one is unreachable, and one has another torch."""
     chance = random.Random(count)  # noqa: S311 (the same picture every time, no secret)
     made = built()
     names = [f"gpu-{index:03d}" for index in range(count)]

@@ -1,4 +1,4 @@
-"""What the tests of static_ip share: links, a simulated machine and its answers."""
+"""Shared by the tests of static_ip: links, a simulated machine and its answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OURS = {"local": "10.0.0.11"}
 
 
 class Machine:
-    """Stands for ip, nmcli, netplan, networkctl and systemd; systemd runs the engine when it is told to."""
+    """Simulate ip, nmcli, netplan, networkctl and systemd. systemd runs the engine in the same process."""
 
     def __init__(self, root: Path, owner: str) -> None:
         self.root = root
@@ -88,7 +88,7 @@ class Machine:
         return 0, "", ""
 
     def engine(self, command: Any, *_: Any, **__: Any) -> tuple[int, str]:
-        """What the engine runs on the node."""
+        """Run the engine as on the node."""
         rc, out, err = self(command if isinstance(command, list) else ["sh", "-c", command])
         return rc, out + err
 
@@ -113,7 +113,7 @@ class Machine:
         return result
 
     def run(self, **more: Any) -> dict[str, Any]:
-        """What the role does: change, come back, confirm."""
+        """Run the role's steps: change, reconnect, confirm."""
         result = self.call(**more)
         if result["armed"]:
             assert len(self.call("proved", **more)["ballast"]) > 2 * 1500

@@ -1,4 +1,4 @@
-"""fullmesh-accelerate: what Accelerate's launcher is told from the plan, and what is refused."""
+"""fullmesh-accelerate: the options of Accelerate's launcher from the plan, and rejected ones."""
 
 from __future__ import annotations
 

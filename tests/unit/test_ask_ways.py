@@ -231,7 +231,7 @@ def test_a_login_user_query_does_not_change_the_account(ladder: Run) -> None:
 
 
 def test_a_user_without_sudo_is_queried_as_the_login_account(ladder: Run) -> None:
-    """su is a stand-in that fails, so the answer came without it."""
+    """The simulated su fails, so the answer came without it."""
     assert ladder.said["answers"]["su"]["links"][0]["verdict"] == "refused"
 
 

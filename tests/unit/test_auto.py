@@ -17,7 +17,7 @@ OPTIONS = {"torch": "2.13.0", "lock": ""}
 
 
 def said(cards: int, on_bus: int) -> Any:
-    """What a node said to a diagnosis, with GPUs that the lab has not."""
+    """Return a node's answer to a diagnosis, with GPUs that the lab does not have."""
     look = load_record(RECORDED / "ladder/el1.json")
     look["facts"]["survey"]["gpus"] |= {
         "cards": [{"name": "H100", "uuid": str(at), "memory": ""} for at in range(cards)],

@@ -1,4 +1,4 @@
-"""How many connections may wait: what this kernel does, and what is said of a number."""
+"""The listen backlog: the behaviour of this kernel, and the findings about a limit."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_nodes_that_fail_only_together_are_reported(data: st.DataObject) -> None
     runs, found = search(count, truth((Group({one, other}),)))
     assert (Group({one, other}),) in found
     assert len(runs) <= count_max_runs(count)
-    # nobody is blamed who is well in every other company
+    # a node that works well in every other group is not named
     assert all(len(part) == 2 for guess in found for part in guess)
 
 

@@ -75,7 +75,7 @@ def test_ranks_start_at_zero_in_every_group() -> None:
 
 
 def broken(whole: ClusterObservations, name: str, step: str, state: str, **more: Any) -> Any:
-    """What a node's rank says that does not get through."""
+    """Return the answer of a node whose rank cannot connect."""
     said: Any = copy.deepcopy(whole.nodes[name]["gloo"])
     (told,) = said["ranks"].values()
     place = [event["step"] for event in told["events"]].index(step)
@@ -190,7 +190,7 @@ def test_the_finding_fails_its_check_and_is_in_the_result() -> None:
 
 
 def registered(seen: ClusterObservations) -> dict[str, Any]:
-    """What the role registered: all answers to a question in one place."""
+    """Return what the role registered: all answers to a query in one place."""
     parts: dict[str, Any] = {}
     for name, said in seen.nodes.items():
         for part, value in said.items():
@@ -220,7 +220,7 @@ def test_filters_hand_the_search_to_ansible() -> None:
     assert jobs["ranks"]["c"] == [0]
     assert jobs["environment"]["c"]["X"] == "c"
     assert jobs["environment"]["c"]["WORLD_SIZE"] == 2
-    # nobody has answered yet: all are silent, which is what a node that cannot start its ranks is
+    # no node has answered yet, which looks like nodes that cannot start their ranks
     kept = verify_cluster.ladder_bisect_after(
         seen.plan, told, {**options, "bisect": runs}, following["groups"]
     )

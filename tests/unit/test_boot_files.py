@@ -1,4 +1,4 @@
-"""What a boot goes by, read from texts as files have them: sysctl.d, systemd, fstab, nft, the boot loader."""
+"""The configuration of the next boot, read from files: sysctl.d, systemd, fstab, nft, the boot loader."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ class Dnf:
 
 def test_packages_are_collected_in_a_private_folder(order: dict[str, Any]) -> None:
     base, dnf = Path(order["base"]), Dnf()
-    # what a local user could guess, an old name and a link, is not used
+    # names that a local user could guess (an old name, a link) are not used
     (base / "fullmesh-bundle").symlink_to(base.parent)
     (base / "fullmesh-bundle-fullmesh-nccl.asc").write_text("somebody's key")
     found = packages.fetch_package_bundle(dnf, order)

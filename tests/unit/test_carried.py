@@ -1,4 +1,4 @@
-"""What others have on an interface that is configured anew, told from what an owner configures, in iproute2's words."""
+"""Separate the state of other programs on a reconfigured interface from that of its owner, in iproute2's output."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_roce_on_the_clusters_interfaces(tmp_path: Path) -> None:
 
 
 def test_the_gid_index_is_left_to_nccl(tmp_path: Path) -> None:
-    """A pin breaks when the table changes. NCCL looks for IPv4 unless it is told which family is meant."""
+    """A pin breaks when the table changes. NCCL searches for IPv4 unless the family is set."""
     port(tmp_path, "mlx5_0", "Ethernet", "eth1")
     assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1"}
     assert seen(tmp_path, V6) == {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_ADDR_FAMILY": "AF_INET6"}

@@ -58,7 +58,7 @@ def test_a_code_without_a_sentence_is_ignored(monkeypatch: pytest.MonkeyPatch) -
         "CL-104": [("a.py", 1)],
     }
     monkeypatch.setattr(provoked, "sites", lambda: places)
-    # CL-103 stands in a table
+    # CL-103 is in a table
     found = provoked.unseen({"a.py": {3}, "b.py": {9}})
     assert found == {
         "CL-101": "a unit test names it, and none runs a.py:7",

@@ -1,4 +1,4 @@
-"""The Ansible collection that is made from the checkout: what is written anew in it, and what is not."""
+"""The Ansible collection that is built from the checkout: rewritten and unchanged files."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_links_have_a_target(files: dict[str, bytes]) -> None:
 
 
 def test_a_play_stops_for_all_nodes_without_ansible_cfg() -> None:
-    """Whoever runs the collection has settings of their own: a fault of one node must still stop the others in time."""
+    """Users of the collection have their own settings: a fault of one node must still stop the others in time."""
     for path in (ROOT / "playbooks").rglob("*.yml"):
         for play in yaml.safe_load(path.read_text()):
             if isinstance(play, dict) and "hosts" in play:
@@ -189,5 +189,5 @@ def test_a_checkout_stores_its_runs_inside_itself() -> None:
 
 
 def test_no_inventory_is_published(files: dict[str, bytes]) -> None:
-    """Whoever makes the archive may have written nodes, and their secrets, into inventory/prod."""
+    """The checkout's inventory/prod may have nodes with secrets."""
     assert not [name for name in files if "inventory/" in name]

@@ -20,7 +20,7 @@ DROPPED = Finding("VC-201", "L2", "dropped", node=UB, peer=EL, pairs=((EL, UB),)
 LARGE = Finding("VC-208", "L2", "large packets vanish", node=UB, peer=EL, pairs=((EL, UB),))
 # What NetworkManager and networkd do otherwise on the recorded nodes, which is true.
 USUAL = {"firewalld/zones/public/runtime/interfaces/CARD"}
-# What stops no packet, whoever has it otherwise.
+# A difference that stops no packet.
 ELSEWHERE = ("environment/", "rdma/", "efa/", "shm/", "job_unit")
 
 
@@ -63,7 +63,7 @@ def test_a_value_is_shown_with_its_nodes() -> None:
     (one,) = new(compare.find_differences(look(change_sysctl("net.ipv4.conf.all.arp_ignore", "1"))))
     assert one.what == "sysctls/net.ipv4.conf.all.arp_ignore"
     assert one.values == {"0": [EL], "1": [UB]}
-    assert set(one.odd) == {EL, UB}  # of two nobody knows which is right
+    assert set(one.odd) == {EL, UB}  # with two nodes, either may be right
 
 
 def test_the_odd_one_of_three_nodes_is_named() -> None:

@@ -1,4 +1,4 @@
-"""fullmesh-podman and fullmesh-docker: what a container is given, and what is refused."""
+"""fullmesh-podman and fullmesh-docker: the options of a container, and rejected ones."""
 
 from __future__ import annotations
 

@@ -457,7 +457,7 @@ def test_a_docker_that_does_not_start_gets_its_settings_back(
 
 
 def test_an_unavailable_key_has_the_code_of_the_role() -> None:
-    """write_files begins its words with the code that the role hands it (molecule provokes CT-105)."""
+    """The error of write_files starts with the code that the role passes (molecule provokes CT-105)."""
     tasks = yaml.safe_load((ROOT / "roles/container_toolkit/tasks/apply.yml").read_text())
     (code,) = [one["write_files"]["code"] for one in tasks if "write_files" in one]
     assert code in roles_container_toolkit.CODES

@@ -1,4 +1,4 @@
-"""What the demo breaks: mistakes that the faults' tests make as well, and nothing of a node is lost over one."""
+"""The demo's faults: they are also in the tests of faults, and their undo restores the node."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def test_a_file_is_given_back_byte_by_byte(tmp_path: Path, fails: bool) -> None:
     if not fails:
         assert path.read_text() == "127.0.0.1 el1\n127.0.0.1 localhost\n"
     assert done.returncode == int(fails)
-    for _ in range(2):  # taken back twice, as by a demo that finds what a killed one left
+    for _ in range(2):  # undone twice, as by a demo after a killed one
         subprocess.run(["sh", "-euc", one.undo], check=True)
         assert path.read_text() == "127.0.0.1 localhost\n"

@@ -165,7 +165,7 @@ def test_the_readme_names_verbs_that_exist() -> None:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.stem)
 def test_a_form_is_one_that_github_shows(form: Path) -> None:
-    """A form with a fault is left out in silence (GitHub's "Syntax for issue forms")."""
+    """GitHub ignores an invalid form without an error ("Syntax for issue forms")."""
     said = yaml.safe_load(form.read_text())
     assert said.keys() <= {"name", "description", "labels", "body"}
     assert said["name"]

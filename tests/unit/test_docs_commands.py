@@ -21,7 +21,7 @@ NUMBER = {"N": "2", "GPUS": "8"}
 
 
 class Refused(Exception):  # noqa: N818 (not an error of ours)
-    """What the parser says of a command."""
+    """Return the parser's result for a command."""
 
 
 def error(_parser: argparse.ArgumentParser, message: str) -> NoReturn:
@@ -140,7 +140,7 @@ INVENTORIES = [
 
 @pytest.mark.parametrize(("page", "text"), INVENTORIES, ids=[page for page, _ in INVENTORIES])
 def test_an_inventory_of_a_page_has_no_fault(page: str, text: str) -> None:
-    """Names, addresses and settings: what the plan refuses raises."""
+    """Names, addresses and settings are valid: the plan raises an error otherwise."""
     group = yaml.safe_load(text)["torch_nodes"]
     hosts = {name: {**group.get("vars", {}), **own} for name, own in group["hosts"].items()}
     assert plan.derive_plan(hosts)["nnodes"] == len(hosts), page

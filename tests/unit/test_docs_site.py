@@ -1,4 +1,4 @@
-"""What the documentation's site is made of: links that are checked, pages that are made, files that are taken."""
+"""The parts of the documentation's site: checked links, generated pages, included files."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_without_tracefs_nothing_is_reported(tmp_path: Path) -> None:
 
 @pytest.fixture
 def tracefs(tmp_path: Path) -> Iterator[Path]:
-    """The kernel's own, mounted for the test: nothing of it is in this mount but what the kernel has anyway."""
+    """Mount the kernel's own tracefs for the test. The mount adds nothing to it."""
     if os.geteuid() or "tracefs" not in Path("/proc/filesystems").read_text():
         pytest.skip("needs root and a kernel with tracefs")
     place = tmp_path / "tracing"
@@ -78,7 +78,9 @@ def test_the_kernel_is_traced_in_a_temporary_instance(tracefs: Path) -> None:
     if not drops.has_drop_reasons(str(tracefs)):
         pytest.skip("this kernel's event has no reason")
     instances = tracefs / "instances"
-    abandoned = instances / f"{drops.PREFIX}4194305"  # above the largest pid: nobody's
+    abandoned = (
+        instances / f"{drops.PREFIX}4194305"
+    )  # above the largest pid, so its process is gone
     abandoned.mkdir()
     others = set(instances.iterdir()) - {abandoned}
     watched = drops.DropTracer((str(tracefs),))

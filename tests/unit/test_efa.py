@@ -1,4 +1,4 @@
-"""EFA on a node: what is seen in a made-up file system, and what the rules say of it."""
+"""EFA on a node: the survey of a simulated file system, and the rules about it."""
 
 from __future__ import annotations
 

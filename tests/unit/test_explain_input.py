@@ -41,7 +41,7 @@ def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
 def answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, name: str = "a.log"
 ) -> tuple[int, str, str]:
-    """What the command says about a file with *data*."""
+    """Return the command's output for a file with *data*."""
     (tmp_path / name).write_bytes(data)
     return run(["explain-log", str(tmp_path / name)], capsys)
 

@@ -167,7 +167,7 @@ def test_a_healthy_log_has_no_finding() -> None:
 
 
 def test_every_sample_line_gives_its_own_cause() -> None:
-    """What the pages show as an example is found, and as nothing else."""
+    """The pages' examples give their own cause and no other."""
     for code, cause in judge.CAUSES.items():
         for line in cause.examples:
             tally = judge.Tally(ExplainOptions())

@@ -1,4 +1,4 @@
-"""The search that skips repeating lines finds what a whole search finds."""
+"""The search that skips repeating lines finds the same as a full search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""explain-log on the end of a log: words that may be an error count there, and healthy logs raise no alarm."""
+"""explain-log on the end of a log: weak signs of an error count there, and healthy logs give no finding."""
 
 from __future__ import annotations
 

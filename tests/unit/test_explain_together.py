@@ -1,4 +1,4 @@
-"""explain-log: several lines or logs together, what follows from what, and what the plan adds."""
+"""explain-log: several lines or logs together, consequences, and information of the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""module_utils/fullmesh/files.py: what readers see of a replaced file, and what a failure leaves."""
+"""module_utils/fullmesh/files.py: the view of readers during a replacement, and the state after a failure."""
 
 from __future__ import annotations
 

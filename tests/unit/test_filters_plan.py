@@ -1,4 +1,4 @@
-"""The border to Ansible of plan and preflight: what a task gets, and which hosts a play has."""
+"""The Ansible filters of plan and preflight: results of tasks, and the hosts of a play."""
 
 from __future__ import annotations
 

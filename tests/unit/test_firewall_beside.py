@@ -1,4 +1,4 @@
-"""Rules beside firewalld, as nftables 1.0.6 and iptables 1.8.9 print them: which of them would drop peers."""
+"""Rules next to firewalld, as nftables 1.0.6 and iptables 1.8.9 print them: find those that would drop peers."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_one_condition(match: dict[str, Any], drops: bool) -> None:
     [
         ([[when("dport", 29500), {"accept": None}], [DROP]], "accept", False),
         ([[when("dport", 22), {"accept": None}]], "drop", True),
-        ([[{"xt": None}, {"accept": None}]], "drop", False),  # who knows
+        ([[{"xt": None}, {"accept": None}]], "drop", False),  # unknown match
         ([[{"return": None}], [DROP]], "accept", False),
         ([[{"jump": {"target": "c"}}], [DROP]], "accept", True),  # a loop is no hang
         ([[{"reject": {"type": "tcp reset"}}]], "accept", True),

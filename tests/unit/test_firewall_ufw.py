@@ -1,4 +1,4 @@
-"""ufw's rules, as ufw 0.36.2 wrote them, in firewalld's words."""
+"""Translate ufw's rules (ufw 0.36.2) into firewalld's."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_port_that_ufw_blocked_and_the_zone_opens_is_named(
 
 
 def test_the_other_family_has_rules_of_its_own(root: Path) -> None:
-    """Without IPV6=yes ufw writes none, and lets nobody in there."""
+    """Without IPV6=yes, ufw writes no IPv6 rules, and accepts no IPv6 connections."""
     put(root, "/proc/sys/net/ipv6/conf/all/disable_ipv6", "0\n")
     carried = ufw.list_carried_rules(str(root), PEERS, PORTS)
     found = ufw.find_newly_open_ssh(str(root), "public", [22], carried)

@@ -24,7 +24,7 @@ from fullmesh.model import plan
 from fullmesh.roles import preflight
 from fullmesh.settings import ROOT
 
-# ssh's and sudo's own words, as Ansible hands them on.
+# Messages of ssh and sudo, as Ansible reports them.
 SSH = "Task failed: Failed to connect to the host via ssh: "
 OFF = SSH + "ssh: connect to host 203.0.113.9 port 22: No route to host"
 KEY = SSH + "No ED25519 host key is known for 203.0.113.9 and you have requested strict checking."
@@ -36,7 +36,7 @@ PYTHON = "Task failed: The module interpreter '/usr/bin/python3' was not found."
 
 
 def unreachable(message: str) -> list[str]:
-    """What is said when a node answers like that."""
+    """Return the explanation of such an answer."""
     away = {"unreachable": True, "msg": message}
     reach = {"ansible_host": "203.0.113.9", "ansible_user": "ann"}
     return preflight.judge_preflight(
@@ -49,7 +49,7 @@ def failed(message: str) -> list[str]:
 
 
 def named(name: str) -> list[str]:
-    """What is said of a name in the inventory of a host."""
+    """Return the explanation of a host's name in the inventory."""
     variables = {"fullmesh_address": "10.0.0.1/24", "ansible_host": "a", "my_own": 1, name: 1}
     return [
         str(one)
@@ -93,7 +93,7 @@ def test_a_mistake_is_one_sentence_with_its_next_step(
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """A port of this machine that answers nobody, like a node that is off: its queue is full."""
+    """Open a port of this machine that does not answer, like a node that is off: its queue is full."""
     with contextlib.ExitStack() as kept:
         listener = kept.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))

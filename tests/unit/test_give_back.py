@@ -1,4 +1,4 @@
-"""Test what the undo of the network leaves to others: module and engine run over a simulated kernel."""
+"""The undo of the network keeps the state of others: module and engine run over a simulated kernel."""
 
 from __future__ import annotations
 

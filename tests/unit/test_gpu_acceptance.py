@@ -18,7 +18,7 @@ from fullmesh.settings import ROOT
 
 SMI = """<gpu id="00000000:1B:00.0"><serial>1652323002291</serial><board_serial>N/A</board_serial>
 <uuid>GPU-0a1b2c3d-1111-2222-3333-0123456789ab</uuid><vbios_version>96.00.74.00.01</vbios_version></gpu>"""
-# what a step imports, without the packages of the controller
+# the imports of a step, without the packages of the controller
 IMPORTS = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -144,7 +144,7 @@ def test_without_time_left_a_step_is_skipped(
 def test_a_step_that_raises_is_a_failed_one(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    (scratch / "bin").touch()  # where the stand-in's folder would be
+    (scratch / "bin").touch()  # in place of the folder of the simulation
     assert acceptance.run_step("machine", tmp_path, scratch, "cpu") == 0
     told = json.loads((scratch / acceptance.RESULT).read_text())
     assert told["verdict"] == records.FAILED

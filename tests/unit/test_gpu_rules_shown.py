@@ -1,6 +1,6 @@
-"""Every rule about GPUs: shown on lab nodes by the stand-in (tests/e2e/test_gpus.py), or the reason why not.
+"""Every rule about GPUs: shown on lab nodes with simulated GPUs (tests/e2e/test_gpus.py), or the reason why not.
 
-A new code of these files fails here until a play shows it or somebody says why none can.
+A new code in these files fails here until a scenario shows it or this file has a reason.
 """
 
 from __future__ import annotations

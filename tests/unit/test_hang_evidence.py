@@ -27,7 +27,7 @@ KILLED = (
     "Memory cgroup out of memory: Killed process 12284 (python) total-vm:1313752kB, anon-rss:452560kB, "
     "file-rss:79256kB, shmem-rss:0kB, UID:1001 pgtables:1344kB oom_score_adj:0"
 )
-# the words of kernel/hung_task.c, and NVIDIA's (Xid Errors in its documentation)
+# the messages of kernel/hung_task.c, and NVIDIA's (Xid Errors in its documentation)
 HUNG = "INFO: task python3:4711 blocked for more than 122 seconds."
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 OTHER = "systemd-journald[20]: Received client request to flush runtime journal."

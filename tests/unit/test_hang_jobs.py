@@ -1,4 +1,4 @@
-"""Answers of nodes, on the controller: a node that lies is named, and the jobs of each account are judged apart."""
+"""Nodes' answers on the controller: a node with false data is named, and each account's jobs are judged separately."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def line(data: object) -> str:
     return ask.MARK + base64.b64encode(zlib.compress(text.encode())).decode()
 
 
-# what a node prints, and what is said of it: of the whole node, or of one rank of it
+# the output of a node, and its findings: for the whole node, or for one of its ranks
 LIES = {
     "nested": (line("[" * 100_000), "nested"),
     "nested in a rank": (line({**WELL, "ranks": [RANK, {"x": [[[[]]]]}]}), "record cannot be read"),
@@ -123,7 +123,7 @@ def test_our_own_error_ends_one_answer_only(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def of(account: str, job: str, number: int = 0, world: int = 2) -> Rank:
-    """A rank of somebody's job."""
+    """Make a rank of another account's job."""
     one = ask.make_absent_rank(number, world, "el1", "", gone=False)
     return {**one, "process": "running", "missing": [], "account": account, "job": job, "pid": 7}
 

@@ -105,7 +105,7 @@ def test_a_lost_gpu_is_reported_beside_the_collective() -> None:
 
 
 def test_kernel_messages_of_a_task_are_shown_with_its_disk() -> None:
-    """The kernel's own words (kernel/hung_task.c), which it says after two minutes."""
+    """The kernel's own message (kernel/hung_task.c) after two minutes."""
     line = "INFO: task pt_main_thread:4711 blocked for more than 122 seconds."
     samples = raw("disk")
     told = {"kind": "hung", "at_ns": 1, "pid": 4711, "name": "pt_main_thread", "text": line}

@@ -1,4 +1,4 @@
-"""Ranks' records: what torch wrote is read, and nothing that somebody else wrote does anything."""
+"""Ranks' records: torch's files are read, and files of others cannot run code."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_groups_that_nccl_writes_are_read() -> None:
 
 
 class Program:
-    """What a pickle can do to whoever unpickles it."""
+    """A pickle that would run code when it is loaded."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "was here"

@@ -1,4 +1,4 @@
-"""What tells machines apart: digests of it, and what two nodes of one image are told."""
+"""Machine identities: their digests, and the findings for two nodes of one image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first second of a job: what a node's login meets, and which findings follow."""
+"""The first second of a job: problems of a node's login, and their findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a verification asks of each node, as its filters hand it to ask_nodes."""
+"""The queries of a verification to each node, as its filters pass them to ask_nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The link probe and its listeners, on loopback: every word of the classification, and who is let in."""
+"""The link probe and its listeners on loopback: every class of result, and access control."""
 
 from __future__ import annotations
 
@@ -315,7 +315,7 @@ def test_a_port_without_listener_is_refused(stranger: socket.socket) -> None:
 
 
 def test_silence_is_dropped_after_two_tries() -> None:
-    # A full accept queue answers no SYN: silence without a firewall.
+    # A full accept queue does not answer a SYN, so there is no reply even without a firewall.
     with socket.create_server((HOME, 0), backlog=0) as full:
         port = full.getsockname()[1]
         waiting = []

@@ -1,4 +1,4 @@
-"""What the kernel of a node is asked about its peers: packed questions, answers as a kernel gave them, what is odd."""
+"""Queries to a node's kernel about its peers: packed questions, recorded answers, unusual ones."""
 
 from __future__ import annotations
 

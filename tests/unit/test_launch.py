@@ -417,7 +417,7 @@ def test_an_etcd_without_version_2_is_refused(
 
 @pytest.fixture
 def lightning(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Load our class over a stand-in for Lightning's. molecule/launchers runs it with the real one."""
+    """Load Fullmesh's class with a simulation of Lightning's. molecule/launchers runs it with the real one."""
     for name in ("lightning", "lightning.fabric", "lightning.fabric.plugins"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     base = SimpleNamespace(ClusterEnvironment=object)

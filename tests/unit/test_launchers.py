@@ -1,4 +1,4 @@
-"""The torchrun wrapper, rendered and run with a stand-in for torchrun."""
+"""The torchrun wrapper, rendered and run with a simulated torchrun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VLANs and bonds in the inventory: what the plan makes of them, and every fault of them at once."""
+"""VLANs and bonds in the inventory: their plan, and all their faults at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live view on a real terminal: whatever is drawn below, the lines that stay do stay."""
+"""The live view on a real terminal: permanent lines stay, whatever is drawn below them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ shown.close()
 
 @pytest.fixture(scope="module")
 def shown() -> list[str]:
-    """What stands on the terminal in the end."""
+    """Return the final content of the terminal."""
     own = {"PYTHONPATH": str(ROOT / "src"), "LANG": "C.UTF-8", "TERM": "xterm-256color"}
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))

@@ -38,7 +38,7 @@ def test_the_kernels_table_is_read() -> None:
 
 @pytest.fixture
 def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Somebody, and a stand-in for su that says what it was asked and then what the login gets."""
+    """Simulate an account, and a su that reports its arguments and the environment of the login."""
 
     def su(text: str) -> pwd.struct_passwd:
         tool = tmp_path / "su"

@@ -89,7 +89,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
         ("files resolve [!UNAVAIL=return] dns myhostname", STUB, True),
         ("files resolve", "", True),
         ("files dns", "nameserver 127.0.0.54\nnameserver 127.0.0.53\n", True),
-        # the stub is one of two servers, so the other one may be silent
+        # the stub is one of two servers, so the other one may not answer
         ("files dns", "nameserver 127.0.0.53\nnameserver 192.0.2.53\n", False),
         ("files dns", "nameserver 192.0.2.53\n", False),
         ("files dns", "", False),

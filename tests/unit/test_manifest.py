@@ -210,7 +210,7 @@ def test_listening_ports(tmp_path: Path) -> None:
 
 
 class FakeModule:
-    """Stands for AnsibleModule: what it was called with, and how it left."""
+    """Simulate AnsibleModule: record its arguments and its result."""
 
     check_mode = False
 

@@ -44,7 +44,7 @@ def make_update(count: int) -> tuple[Any, PeerListPlan]:
 
 
 def kept(plan: Any) -> dict[str, Any]:
-    """Return what a node of this plan remembers of it."""
+    """Return the membership that a node of this plan has saved."""
     made = membership.build_membership(plan)
     return {"digest": made["digest"], "room": made["room"]}
 

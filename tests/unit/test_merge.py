@@ -32,7 +32,7 @@ def run_of(seen: ClusterObservations, second: int, name: str = "") -> dict[str, 
 
 
 def part(*names: str, change: Any = None, count: int = 3) -> ClusterObservations:
-    """What a run saw that had some of the nodes."""
+    """Return the result of a run with some of the nodes."""
     seen = healthy(count)
     nodes = {}
     for name in names:
@@ -63,7 +63,7 @@ def test_an_untested_link_stays_untested() -> None:
         ("ubuntu1", "el1"),
     }
     found = {row["id"]: row for row in made["rungs"]}
-    # nodes agree with the plan each by itself; between those of two runs nothing was compared
+    # each node was compared with the plan, but nodes of two runs were not compared with each other
     assert found["L0"]["status"] == "passed"
     assert found["L1"]["status"] == "not_run"
     assert (found["L2"]["status"], found["L2"]["details"]["pairs"]) == ("not_run", 2)

@@ -1,4 +1,4 @@
-"""The catalogue of released messages: every rule about torch or NCCL searches for words that a release prints."""
+"""The catalogue of released messages: every rule about torch or NCCL searches for a text that a release prints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devtools.messages import LibraryMessage
 from fullmesh.explain.judge import CAUSES
 
 FAMILIES = ("nccl", "gloo", "store")
-# reason -> causes of these families whose words are not in the catalogue
+# reason -> causes of these families whose texts are not in the catalogue
 EXCEPTIONS = {
     "the words are values in a message: an errno, an address, a version": (
         "LG-102 LG-103 LG-104 LG-106 LG-114 LG-119 LG-213 LG-405 LG-414 LG-431 LG-447 LG-453 LG-457 LG-905 LG-912"

@@ -1,4 +1,4 @@
-"""NCCL's own files, read as NCCL reads them: which, in what order, and what stands in them."""
+"""NCCL's own files, read as NCCL reads them: their order and their content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("NCCL_NET=Socket\r\nNCCL_DEBUG=INFO", {"NCCL_NET": "Socket", "NCCL_DEBUG": "INFO"}),
         ("#NCCL_NET=Socket\nNCCL_NET\n", {}),
-        (" NCCL_NET=IB\nexport NCCL_NET=IB\n", {}),  # names that nobody asks for
+        (" NCCL_NET=IB\nexport NCCL_NET=IB\n", {}),  # NCCL does not read these names
         ("NCCL_SOCKET_IFNAME==eth1\n", {"NCCL_SOCKET_IFNAME": "=eth1"}),
         ("NCCL_NET='IB' # ours \n", {"NCCL_NET": "'IB' # ours "}),
         ("NCCL_NET=IB\nNCCL_NET=Socket\n", {"NCCL_NET": "IB"}),

@@ -1,4 +1,4 @@
-"""The hold on dnf: our lines in the list of the versionlock plugin, beside other people's."""
+"""The hold on dnf: Fullmesh's lines in the list of the versionlock plugin, next to those of others."""
 
 from __future__ import annotations
 

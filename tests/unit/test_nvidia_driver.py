@@ -1,4 +1,4 @@
-"""The NVIDIA driver: what real machines say is read, and what a node needs follows from it.
+"""The NVIDIA driver: read the output of real machines, and decide what a node needs.
 
 Samples and their sources: tests/unit/recorded/gpu/*.xml (each names its own); ``topo -m`` of four H100 (NVIDIA/nccl
 issue 1617) and of two RTX 5090, with tabs (noonghunna/club-3090 issue 1229); ``nvlink -s`` of a V100 with two links

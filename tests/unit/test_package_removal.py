@@ -134,7 +134,7 @@ def test_unneeded_packages_are_removed_in_one_simulation(tmp_path: Path, manager
 
 @MANAGERS
 def test_a_package_that_others_need_stays_and_is_named(tmp_path: Path, manager: str) -> None:
-    """firewall-config needs firewalld; the rest of what the role brought goes all the same."""
+    """firewall-config needs firewalld. The role's other packages are removed."""
     needs = {"firewall-config": ["firewalld"], "firewalld": [], "ipset": [], "applet": ["ipset"]}
     found = PackageManager(tmp_path, manager, needs)
     plan = removal.plan_removal(found.node, ["firewalld", "ipset"], ["applet"])
@@ -182,7 +182,7 @@ def test_an_undo_keeps_shared_packages_and_removes_dependencies(
     found = PackageManager(tmp_path, manager, {})
     names = {kind: [] for kind in KINDS} | {"packages": ["openmpi", "ipset"]}
     remember_state(found.node, "demo", names, check=False)
-    # a plugin came with openmpi and needs it; libhdf5-openmpi is somebody's
+    # a plugin came with openmpi and needs it; a user installed libhdf5-openmpi
     found.needs = {"openmpi": [], "plugin": ["openmpi"], "ipset": []}
     record = UndoPoint(found.node.root, "demo").load()
     assert removal.list_new_packages(found.node, record) == ["ipset", "openmpi", "plugin"]

@@ -1,4 +1,4 @@
-"""library/pending_change.py: an unconfirmed change ends before anything else is put back."""
+"""library/pending_change.py: an unconfirmed change ends before anything else is restored."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ PLAN = derived()
 
 
 def answer(host: str, *changes: Change) -> NodeFacts:
-    """What the node said in the lab, changed; still what its type says."""
+    """Return a node's recorded answer with changes. It must still match its type."""
     said = contract.convert_value(NodeFacts, load_record(RECORDED / f"ladder/{host}-facts.json"))
     for change in changes:
         change(said)

@@ -86,7 +86,7 @@ def test_a_filter_that_a_role_brings_later_is_found(tmp_path: Path) -> None:
 
 
 def test_without_it_every_worker_reads_them(tmp_path: Path) -> None:
-    """What the callback is for; if Ansible does it by itself one day, the callback can go."""
+    """The purpose of the callback. If Ansible does this itself, the callback is not needed."""
     told = re.findall(
         r'"read in (\d+), used in (\d+), frozen (\d+)"', played(tmp_path, "fullmesh_progress")
     )
@@ -95,7 +95,7 @@ def test_without_it_every_worker_reads_them(tmp_path: Path) -> None:
 
 
 def test_a_diff_is_shown_on_request() -> None:
-    """A first run on eight nodes printed eighteen thousand lines that nobody had asked for."""
+    """A first run on eight nodes printed 18,000 unneeded lines."""
     settings = configparser.ConfigParser()
     settings.read(ROOT / "ansible.cfg")
     assert not settings.getboolean("diff", "always", fallback=False)

@@ -92,7 +92,7 @@ EVENT = st.one_of(
 
 
 def harmless(value: Any) -> Any:
-    """The same data with a word for each character that a terminal would obey."""
+    """Return the same data with a word for each character that controls a terminal."""
     if isinstance(value, str):
         return CONTROL.sub(lambda one: "\n" if one[0] == "\n" else f"<{ord(one[0])}>", value)
     if isinstance(value, dict):
@@ -283,7 +283,7 @@ WRITES = re.compile(
 
 
 def calls(tree: ast.AST, where: str = "") -> list[tuple[str, str]]:
-    """Each call of a module with the function that it stands in."""
+    """Each call of a module, with the function that contains it."""
     found = []
     for node in ast.iter_child_nodes(tree):
         inside = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else where

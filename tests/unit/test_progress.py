@@ -1,4 +1,4 @@
-"""The progress callback: it speaks while something runs, says whose answer is missing, and falls silent."""
+"""The progress callback: it prints while a task runs, names missing answers, and stops."""
 
 from __future__ import annotations
 

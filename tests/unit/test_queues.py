@@ -1,4 +1,4 @@
-"""Queues of an interface: what a kernel listed (6.18), and structures as linux/pkt_sched.h and pkt_cls.h have them."""
+"""Queues of an interface: the output of kernel 6.18, and structures of linux/pkt_sched.h and pkt_cls.h."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tests of the plan's rails: which connections are made, what the kernel is asked, and what an odd answer costs."""
+"""The tests of the plan's rails: their connections, the queries to the kernel, and the effect of invalid answers."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_swapped_cables_are_one_finding() -> None:
 
 
 def test_the_other_rail_of_a_shared_switch_is_no_swapped_cable() -> None:
-    """The peer's interface of this rail is silent, and that of the other rail answers and works."""
+    """The peer's interface of this rail does not answer, and that of the other rail answers and works."""
     found = diagnose(lose_links(0, EL, UB), hear_other_rail(EL, 0, UB, 1))
     assert [one["code"] for one in found] == ["VC-240"]
 

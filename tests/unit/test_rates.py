@@ -230,7 +230,7 @@ def test_rdma_rates_are_measured_for_pairs_that_passed() -> None:
     made = records.load_world("healthy")
     failed = make_try("el1", 2, own={"step": "rtr", "count": 0})
     set_results(("el1", failed))(made)
-    made["nodes"]["ubuntu1"]["links"]["rdma"]["pairs"][0]["gid"] = 7  # a node that lies
+    made["nodes"]["ubuntu1"]["links"]["rdma"]["pairs"][0]["gid"] = 7  # false data of a node
     plan, said, pairs = made["plan"], made["nodes"], [("el1", "ubuntu1")]
     opened = {name: one["node"]["ports"] for name, one in said.items()}
     linked = {name: one["links"] for name, one in said.items()}

@@ -1,4 +1,4 @@
-"""The page of a job that stands: its ranks against the collectives of its groups, and what was found."""
+"""The page of a hung job: its ranks, the collectives of its groups, and the findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel tells of packets that rules stop, from real nft's words to the finding."""
+"""The kernel's trace of packets that rules drop, from the output of a real nft to the finding."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def decoyed(held: World) -> None:
 
 
 def told_of(held: World, table: str, **more: Any) -> None:
-    """The kernel of ubuntu1 has told which rule it was."""
+    """ubuntu1's kernel has reported the rule."""
     (record,) = [
         one for one in get_node(held, EL1)["links"]["links"] if one["verdict"] == "dropped"
     ][:1]

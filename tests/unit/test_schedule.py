@@ -43,7 +43,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def seen_of(count: int, change: Any = None) -> ClusterObservations:
-    """What a verification of so many nodes saw; *change* breaks some of it."""
+    """Return the observations of a verification of many nodes. *change* breaks some of them."""
     plan, held = simulated_nodes.hostvars(count)
     scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
     if change:
@@ -221,7 +221,7 @@ def test_a_legend_explains_what_is_counted() -> None:
 
 
 def shut(source: int, targets: list[int]) -> Any:
-    """A change: one node's probe met silence at others."""
+    """Make a change: one node's probe gets no answer from others."""
 
     def change(plan: Any, held: Any) -> None:
         name = simulated_nodes.name_of(source)
@@ -308,7 +308,7 @@ def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
     about = verify_cluster.ladder_about(plan, follow, plan["nodes"])
     assert about[seven] == {three: simulated_nodes.address_of(3)}
     assert about[simulated_nodes.name_of(5)] == {}
-    # what the second call found counts: the port was only late
+    # the result of the second call counts: the port was only late
     own = plan["nodes"][three]["address"]
     again = closer["targets"][three]
     held[three]["__verify_cluster_closer"] = {
@@ -346,7 +346,7 @@ def test_blocks_hold_every_node_once() -> None:
 
 
 def diagnosed(change: Any = None) -> Any:
-    """What a diagnosis of many nodes says."""
+    """Return the result of a diagnosis of many nodes."""
     plan, held = simulated_nodes.hostvars(COUNT)
     scope = diagnose.diagnose_scope(plan, 0, simulated_nodes.RUN)
     if change:
@@ -436,7 +436,7 @@ def test_only_wrong_names_of_many_are_reported(
     monkeypatch.setattr(lookup, "look_up_names", lambda *_: {**answers, **wrong})
     told = lookup.observe_names(hosts, "10.0.0.1")
     assert told == {"hostname": "n1", "own": ["10.0.0.1"], "plan": wrong}
-    # of few nodes all are told
+    # with few nodes, all are named
     assert len(lookup.observe_names(hosts[:5], "10.0.0.1")["plan"]) == len(answers)
 
 

@@ -105,7 +105,7 @@ class Node(World):
         self.set("word", self.engine.disarm(self.run, name, token))
 
     def waiting(self, guards: bool) -> list[tuple[str, list[str]]]:
-        """List the units that systemd was asked to start, or the guards, with the words of their programs."""
+        """List the units that systemd was asked to start, or the guards, with the arguments of their programs."""
         found = []
         for path in sorted(self.systemd.glob("fullmesh-*")):
             if (path.suffix == ".service") is guards:
@@ -138,7 +138,7 @@ class PendingChange:
     new: Etc
     confirming: bool = False
     edited: bool = False
-    # the run was told that the node reverts the change, and has ended
+    # the run has ended with the message that the node reverts the change
     reported: bool = False
 
 

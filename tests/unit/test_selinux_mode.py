@@ -173,7 +173,7 @@ def test_enforcing_now_and_at_boot_armed_and_idempotent(node: Machine) -> None:
 
 
 def test_without_a_requested_mode_none_is_set() -> None:
-    """Enforcing that comes with some later boot, by a default, is a change that nobody watches."""
+    """A default that a later boot makes enforcing is a change that no run checks."""
     assert yaml.safe_load((ROLE / "defaults/main.yml").read_text())["selinux_mode"] == "keep"
 
 
@@ -228,7 +228,7 @@ def test_a_disabled_node_reboots_to_permissive_first(node: Machine) -> None:
         False,
     )
     assert "SELINUX=enforcing" in node.text(selinux.CONFIG)
-    # undo: the files are those of before again, and off is what the next boot brings
+    # undo: the original files are restored, and the next boot turns SELinux off
     node.put(selinux.CONFIG, CONFIG.replace("permissive", "disabled"))
     undone = switch(node).restored()
     assert (undone["changed"], [note["code"] for note in undone["notes"]]) == (False, ["SE-204"])

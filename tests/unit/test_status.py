@@ -87,7 +87,7 @@ def keep(runs: Path, result: Any) -> None:
 
 @pytest.fixture
 def nodes(runs: Path, monkeypatch: pytest.MonkeyPatch) -> list[cluster_status.ClusterState]:
-    """What the nodes answer; the last one counts."""
+    """Answers of the nodes. The last one counts."""
     del runs
     answers = [judge(configured)]
     monkeypatch.setattr(

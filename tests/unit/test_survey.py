@@ -1,4 +1,4 @@
-"""What the diagnosis reads on a node: parsers, bounds, missing tools, rights."""
+"""The survey of a node: parsers, limits, missing tools, missing rights."""
 
 from __future__ import annotations
 

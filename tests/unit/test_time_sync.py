@@ -1,4 +1,4 @@
-"""time_sync: what chrony is told, where it is written, and when the clock counts as synchronised."""
+"""time_sync: chrony's settings, their files, and the condition for a synchronized clock."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_how_a_unit_starts_chrony(unit: str, command: str) -> None:
 
 
 class Machine:
-    """Stands for systemctl and chronyc."""
+    """Simulate systemctl and chronyc."""
 
     def __init__(self) -> None:
         self.active: list[str] = []

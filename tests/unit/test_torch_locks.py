@@ -1,4 +1,4 @@
-"""Locks of torch for many Pythons and machines: whose line is whose, and what the controller downloads."""
+"""Locks of torch for many Pythons and machines: select lines, and download files on the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rollback to a node that has moved, whom it has to reach, and how a failure is told."""
+"""The rollback to a node that has moved, the addresses that it must reach, and the report of a failure."""
 
 from __future__ import annotations
 

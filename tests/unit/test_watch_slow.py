@@ -1,4 +1,4 @@
-"""A job under watch that goes on at the pace of one rank: what its nodes send, and what the controller makes of it."""
+"""A watched job that continues at the pace of one rank: the nodes' reports and the controller's result."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ def test_the_sharing_pairs() -> None:
     nodes["c"] = (seen(bundles={"1.tar": 9}), wheels())
     nodes["b"] = (seen(bundles={"1.tar": 8}), wheels())
     assert torch_runtime.plan_bundle_handover(nodes, plan)["c"] == {"sources": [], "shared": True}
-    # another Python's wheels, nothing to bring, no plan: nobody to share with
+    # another Python's wheels, nothing to copy, no plan: no node to share with
     other = {
         "a": (bare, wheels()),
         "b": (bare, wheels(bundle="/c/2.tar")),

@@ -147,7 +147,7 @@ def cut(machines: Machines, network: str) -> None:
 
 
 def assert_as_before(machines: Machines, before: dict[str, list[str]], part: str) -> None:
-    """Check that the node reverted by itself, and that no trace of the change or of its rollback is left."""
+    """Check that the node reverted the change, and that no trace of it or of its rollback is left."""
     now = machines.etc()
     for name in machines.vms:
         assert now[name] == before[name], part

@@ -1,4 +1,4 @@
-"""A stand-in for ssh, and a folder that only its owner can enter."""
+"""A simulated ssh, and a folder that only its owner can enter."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ esac
 def test_a_client_without_a_lease_keeps_asking_during_rollback(
     tmp_path: Path, leases: list[str], fails: int
 ) -> None:
-    """And the failure is still told."""
+    """The failure is still reported."""
     there = {"up": True, "mtu": 1500, "master": "", "addresses": [], "leases": leases}
     before = {"links": {"eth1": there}, "routes": [], "profiles": {"eth1": "a-uuid"}}
     (step,) = [
@@ -120,7 +120,7 @@ def test_a_client_without_a_lease_keeps_asking_during_rollback(
             ("10.0.0.5", "inet 10.0.0.50/24 brd"),
             ["sleep 0.5"] * 10 + ["systemctl restart systemd-networkd.service"],
         ),
-        (("", "inet 10.0.0.9/24 brd"), ["sleep 0.5"] * 3),  # a server that is silent
+        (("", "inet 10.0.0.9/24 brd"), ["sleep 0.5"] * 3),  # a server that does not answer
     ],
 )
 def test_an_unused_lease_of_networkd_is_renewed(
@@ -219,7 +219,7 @@ def test_ifupdown_drops_an_ipv6_route_that_would_outlive_its_address() -> None:
 
 
 def test_a_default_route_among_the_routes_is_a_gateway() -> None:
-    """In words of its own: NetworkManager would keep it from being the default route otherwise."""
+    """Otherwise, NetworkManager would not let it be the default route."""
     one = link(
         addresses=["10.0.0.11/24", "fd00::11/64"],
         gateway="10.0.0.1",

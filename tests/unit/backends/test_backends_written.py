@@ -145,7 +145,7 @@ def test_netplan_of_all_kinds() -> None:
     vlan = network["vlans"]["bond0.100"]
     assert (vlan["id"], vlan["link"], vlan["addresses"]) == (100, "bond0", OVER["addresses"])
     assert vlan["routes"] == [{"to": "::/0", "via": "fd03::1"}]
-    # a parent that is somebody else's is named, and nothing is said of it
+    # a foreign parent interface is named, and not configured
     assert network["ethernets"]["eth0"] == {}
     assert network["ethernets"]["eth2"]["link-local"] == []
 
@@ -180,7 +180,7 @@ def test_networkmanager_of_all_kinds() -> None:
 
 
 def test_networkmanager_numbers_addresses_and_routes_as_its_manual_does() -> None:
-    """nm-settings-keyfile(5): address1, address2, route1; the file is what the role writes, whole."""
+    """nm-settings-keyfile(5): address1, address2, route1. The file is compared as a whole."""
     one = link(
         mac="02:00:00:00:00:0a",
         addresses=["192.0.2.1/24", "192.0.2.2/24"],

@@ -17,7 +17,7 @@ from fullmesh.result import read
 
 
 def leniently(world: World) -> dict[str, Any]:
-    """Judged without the strict reader: what a broken or hostile machine says."""
+    """Judge the answers of a broken or hostile machine without the strict reader."""
     return judge.diagnose_cluster(world["plan"], world["nodes"], ABOUT)
 
 

@@ -141,7 +141,7 @@ def test_an_answer_meets_rules_of_its_own(held: dict[str, Any], first: str, back
 def test_a_rule_that_passes_some_is_named_if_peers_are_blocked(
     perhaps: list[dict[str, Any]],
 ) -> None:
-    """A link that is shut has met the drop; before anything was tried nobody can say that it will."""
+    """Only a blocked link has met the drop. Before an attempt, nothing is known."""
     held = ruleset(perhaps, [match(DPORT, 50001), DROP])
     assert sent(held).handle == 2
     want = {"peers": {"4": ["10.0.0.1"]}, "own": {"4": "10.0.0.2"}, "interface": "eth1"}

@@ -182,7 +182,7 @@ BENT = st.sampled_from(
 )
 @given(st.data())
 def test_no_answers_of_ranks_make_it_fall_over(data: st.DataObject) -> None:
-    """Ranks of different jobs, some gone, some silent, with numbers and groups that fit nothing."""
+    """Ranks of different jobs, some missing, some without answers, with inconsistent numbers and groups."""
     samples = [
         [
             copy.deepcopy(data.draw(st.sampled_from(everybody())))

@@ -68,7 +68,7 @@ def test_the_page_shows_the_verdict_the_findings_and_the_commands() -> None:
 
 
 def test_a_finding_links_to_its_cause() -> None:
-    """In the same file: who reads it may have no checkout. What follows from a finding has its page there as well."""
+    """The page has the explanations, because its readers may have no checkout. Consequences have theirs, too."""
     result = large(8)
     read = Page(page.render_report_page(result))
     names = {a.get("id") for _, a in read.elements}
@@ -95,7 +95,7 @@ def test_tables_have_every_link_and_finding() -> None:
 
 
 def test_no_cell_is_a_formula_or_breaks_its_row() -> None:
-    """A node's words: a spreadsheet would compute what begins so."""
+    """Text of a node that a spreadsheet would run as a formula."""
     result = dropped()
     result["findings"][0]["seen"] = "=HYPERLINK(1)"
     result["findings"][0]["cause"] = 'two\nlines, a "quote"'

@@ -1,4 +1,4 @@
-"""static_ip: the files, and what the kernel lacks."""
+"""static_ip: files, and missing kernel state."""
 
 from __future__ import annotations
 

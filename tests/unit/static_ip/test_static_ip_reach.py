@@ -175,7 +175,7 @@ def test_a_bond_without_a_port_yet_is_given_time(monkeypatch: pytest.MonkeyPatch
         (Neighbours("PERMANENT"), False),
         (Neighbours("FAILED"), True),
         (Neighbours("STALE"), True),
-        # the prefix no longer holds it, or it was on another card: what the kernel remembers is no way there
+        # the prefix no longer contains it, or it was on another NIC: a remembered neighbor is no route
         (Neighbours("REACHABLE", via="192.0.2.1"), True),
         (Neighbours("REACHABLE", dev="eth0"), True),
     ],

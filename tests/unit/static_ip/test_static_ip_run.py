@@ -68,7 +68,7 @@ def test_settings_that_new_files_lose_are_tried_and_not_kept(
     assert (result["adopted"], result["lacking"]) == ([], [])
     assert words in result["diff"][-1]["before"]
     assert brought_up(machine)
-    # what somebody adds later is no change of ours
+    # later additions of others are not changes of the role
     machine.kernel = [seen]
     assert machine.run()["changed"] is False
 

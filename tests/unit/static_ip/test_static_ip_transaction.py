@@ -121,7 +121,7 @@ def test_a_master_that_loses_contact_reverts_the_change(
     assert "the master 10.0.0.10" in network_links.engine.report_of("static_ip")["why"]
     machine.kernel = [kernel()]
     machine.call(peers=peers)
-    # it was silent before, so the others do
+    # it did not answer before, so the others are tested
     assert machine.call("proved", peers=["10.0.0.12"], master="10.0.0.10")["fresh"]
 
 

@@ -1,4 +1,4 @@
-"""Arm a transaction over /etc/firewalld, make a firewall that lets nobody in, and end without confirming it."""
+"""Arm a transaction over /etc/firewalld, set up a firewall that blocks all connections, and end unconfirmed."""
 
 from __future__ import annotations
 
