@@ -67,8 +67,8 @@ class Reader:
         self.env = {
             **{k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")},
             "ANSIBLE_SSH_COMMON_ARGS": self.ssh,
-            # connections to another lab's node of the same name stay apart
-            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder),
+            # ssh reuses a connection to the same name, which can be a node of another lab
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"),
             "FULLMESH_VENV": sys.prefix,
         }
         self.env.pop("PYTHONPATH", None)
