@@ -75,13 +75,22 @@ class Comparison:
         return any(change.kind == WORSE for change in self.changes)
 
 
+def is_same_kind(old: Result, new: Result) -> bool:
+    """Return whether both runs are verifications, or both are diagnoses."""
+    return old.get("kind", "verify") == new.get("kind", "verify")
+
+
 def compare_checks(old: Result, new: Result) -> list[RunChange]:
     """List the checks whose status changed."""
+    alike = is_same_kind(old, new)
     before = {check["id"]: check for check in old["rungs"]}
     found = []
     for check in new["rungs"]:
         was = before.get(check["id"])
         if was is None or was["status"] == check["status"]:
+            continue
+        # a diagnosis does not run every check of a verification
+        if not alike and not {was["status"], check["status"]} <= {"passed", "failed"}:
             continue
         worse = RANKED[check["status"]] > RANKED[was["status"]]
         words = [held["status"].replace("_", " ") for held in (was, check)]
@@ -200,7 +209,7 @@ def compare_nodes(old: Result, new: Result) -> list[RunChange]:
     ]
     stayed = [name for name in new["nodes"] if name in old["nodes"]]
     # a diagnosis does not survey everything that a verification does
-    alike = old.get("kind", "verify") == new.get("kind", "verify")
+    alike = is_same_kind(old, new)
     by_change: dict[tuple[str, str, str], list[str]] = {}
     was_held, is_held = (
         {name: view.list_properties(held["nodes"][name]) for name in stayed} for held in (old, new)
@@ -231,7 +240,7 @@ def compare_results(old: Result, new: Result) -> Comparison:
     notes = []
     if old["plan"].get("nodes", {}).keys() != new["plan"].get("nodes", {}).keys():
         notes.append("The two runs have different sets of nodes.")
-    if old.get("kind", "verify") != new.get("kind", "verify"):
+    if not is_same_kind(old, new):
         notes.append("One run is a verification, the other one is a diagnosis.")
     return Comparison(old["run"], old["started"], found[:MOST], max(0, len(found) - MOST), notes)
 

@@ -74,6 +74,17 @@ def test_versions_and_nodes_are_compared() -> None:
     assert found.notes
 
 
+def test_a_diagnosis_is_not_worse_for_facts_that_it_does_not_have() -> None:
+    old, new = built(), built()
+    new["kind"] = "diagnose"
+    for check in new["rungs"][3:]:
+        check["status"], check["reason"] = "skipped", "not part of a diagnosis"
+    next(iter(new["nodes"].values()))["torch"] = None
+    assert (changes(old, new), changes(new, old)) == ([], [])
+    new["rungs"][2]["status"] = "failed"
+    assert [kind for kind, _, _ in changes(old, new)] == ["worse"]
+
+
 def test_collectives_are_compared() -> None:
     old, new = built(), built()
     new["collectives"]["bus_gbit_s"] = old["collectives"]["bus_gbit_s"] / 3
