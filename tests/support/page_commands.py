@@ -145,6 +145,7 @@ def fill_in_words(command: str) -> str:
 
 
 TESTS = "the tests themselves, of which this is one"
+REGISTRY = "pulls images from a registry, which is not everywhere in reach"
 EC2 = "asks AWS; tests/ec2 runs it against a mock"
 COLLECTION = "wants the installed collection; tests/e2e/test_collection.py runs it on nodes"
 REGISTRY = "needs images of a registry; the job image of the workflow test runs lab up with each"
