@@ -107,11 +107,14 @@ def value(default: object) -> str:
 
 
 def table(settings: Iterable[Setting]) -> Iterator[str]:
-    """Yield the settings as a Markdown table."""
-    yield from ("| setting | type | default | what |", "|---|---|---|---|")
-    for one in settings:
+    """Yield the settings as a Markdown table, with their types if they have any."""
+    shown = list(settings)
+    typed = any(one.kind for one in shown)
+    heads = ("setting", *(["type"] if typed else []), "default", "meaning")
+    yield from (f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")
+    for one in shown:
         given = "" if one.default in (None, "") else f"`{value(one.default)}`"
-        cells = (f"`{one.name}`", one.kind, given, one.text)
+        cells = (f"`{one.name}`", *([one.kind] if typed else []), given, one.text)
         yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -120,10 +123,9 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "Everything that an inventory may set, made from `inventory/prod`, `src/fullmesh/settings.py` and the roles'",
-        "`meta/argument_specs.yml`. An unknown name with one of these prefixes is an error.",
+        "You can set these variables in your inventory. An unknown name with the prefix of a role or `fullmesh_` is an error.",
         "",
-        "## The plan",
+        "## Cluster plan",
         "",
         *table(of_plan()),
     ]
