@@ -1,6 +1,7 @@
-"""Two rails in one network, each with a cable of its own: NetworkManager on one node, netplan on the other.
+"""Four rails, each with a cable of its own: NetworkManager on one node, netplan on the other.
 
-Packets that leave by the other rail's cable never arrive, so only the tables and rules of the rails make both work.
+Two of them share a network. Packets that leave by the other rail's cable never arrive, so only the tables and rules of
+these two make both work.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import power
 import pytest
 import yaml
 from plays import read_output, run
@@ -27,19 +29,29 @@ from .conftest import ETC_DIGEST, site
 LAB = "e2e-rails"
 INVENTORY = find().lab(LAB) / "inventory"
 NODES = ("el1", "ubuntu1")
-NICS = ("eth2", "eth3")
-PARTS = ("--tags", "static_ip,kernel_tuning", "-e", "static_ip_rollback_seconds=30")
-# The state of both NICs: addresses and MTU, every route and rule, and the settings of ARP. Without metrics, because
+NICS = ("eth2", "eth3", "eth4", "eth5")
+SHARING = 2  # rails in the first network. With IPv6, each has its own
+GRACEFUL, POWER_CUT = 20, 0  # seconds to shut down
+TAGS = "static_ip,kernel_tuning"
+PARTS = ("--tags", TAGS, "-e", "static_ip_rollback_seconds=30")
+# The state of all NICs: addresses and MTU, every route and rule, and the settings of ARP. Without metrics, because
 # NetworkManager takes the next free one with each activation.
 STATE = """
 ip -o -4 addr show dev eth1 | awk '{print $2, $4}'
-for nic in eth2 eth3; do
-  ip -o -4 addr show dev $nic | awk '{print $2, $4}'; cat /sys/class/net/$nic/mtu
+for nic in eth2 eth3 eth4 eth5; do
+  ip -o addr show dev $nic scope global | awk '{print $2, $4}'; cat /sys/class/net/$nic/mtu
   (cd /proc/sys/net/ipv4/conf/$nic && cat arp_ignore arp_announce rp_filter)
 done
-ip -4 rule show; ip -4 route show table all | grep -E 'eth2|eth3' | sed -E 's/ metric [0-9]+//' | sort -u
+ip -4 rule show; ip -4 route show table all | grep -E 'eth[2-5]' | sed -E 's/ metric [0-9]+//' | sort -u
+ip -6 rule show; ip -6 route show table all | grep fd91 | sed -E 's/ metric [0-9]+//' | sort -u
 """
+PING = ("ansible", "-i", str(INVENTORY), "torch_nodes", "-m", "ping")
 PENDING = "ls /var/lib/fullmesh/rollback/*/armed 2>/dev/null; true"
+FIREWALL = """
+firewall-cmd --list-all-policies
+for set in $(firewall-cmd --get-ipsets); do firewall-cmd --info-ipset=$set; done
+firewall-cmd --list-all-zones
+"""
 
 
 def on(node: str, script: str) -> str:
@@ -48,21 +60,50 @@ def on(node: str, script: str) -> str:
     ).strip()
 
 
-def pid(node: str) -> str:
-    status = json.loads(read_output("./fullmesh", "lab", "status", "--json", "--name", LAB))
-    (container,) = [one["container"] for one in status["nodes"] if one["name"] == node]
-    return Podman(find()).must("inspect", "--format", "{{.State.Pid}}", container).strip()
+def connect_nodes() -> None:
+    """Connect the nodes by a cable for each rail."""
+    format_ = ("inspect", "--format", "{{.State.Pid}}")
+    one, two = (Podman(find()).must(*format_, f"fm-{LAB}-{node}").strip() for node in NODES)
+    for nic in NICS:
+        ends = ["name", nic, "netns", one, "type", "veth", "peer", "name", nic, "netns", two]
+        subprocess.run(["ip", "link", "add", *ends], check=True)
 
 
-def plan_rails(mtu: int, *hosts: int) -> None:
-    """Write the rails into the lab's inventory: the second number of an address is the rail."""
+def reboot_nodes(seconds: int) -> None:
+    """Reboot all nodes at once, and wait until ssh works. After *seconds* to shut down, the power is cut."""
+    power.reboot_with_cables(
+        Podman(find()), [f"fm-{LAB}-{node}" for node in NODES], connect_nodes, seconds
+    )
+    wait_until(lambda: run(*PING).code == 0, "ssh does not work")
+
+
+def wait_until(done: Callable[[], bool], otherwise: str, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, otherwise
+        time.sleep(2)
+
+
+def read_states(script: str = STATE) -> dict[str, str]:
+    return {node: on(node, script) for node in NODES}
+
+
+def make_address(number: int, host: int, *, ipv6: bool = False) -> str:
+    """Return a host's address on a rail, with its prefix."""
+    if ipv6:
+        return f"fd91:0:0:{number}::{host}/64"
+    return f"10.91.0.{host + 10 * number}/24" if number < SHARING else f"10.91.{number}.{host}/24"
+
+
+def plan_rails(mtu: int, *hosts: int, ipv6: bool = False) -> None:
+    """Write the rails into the lab's inventory."""
     rails: list[dict[str, Any]] = [
         {
             "name": f"rail{number}",
             "nic": nic,
             "mtu": mtu,
             "addresses": {
-                node: f"10.91.0.{host + 10 * number}/24"
+                node: make_address(number, host, ipv6=ipv6)
                 for node, host in zip(NODES, hosts, strict=True)
             },
         }
@@ -74,23 +115,41 @@ def plan_rails(mtu: int, *hosts: int) -> None:
     path.write_text(yaml.safe_dump(made))
 
 
-def reach_over_rails(*hosts: int) -> None:
+def reach_over_rails(*hosts: int, ipv6: bool = False) -> None:
     """Each rail of the first node reaches the same rail of the second one, with frames of the rails' MTU."""
     for number in range(len(NICS)):
-        here, there = (f"10.91.0.{host + 10 * number}" for host in hosts)
+        here, there = (make_address(number, host, ipv6=ipv6).partition("/")[0] for host in hosts)
         on(NODES[0], f"ping -q -c 2 -W 2 -M do -s 4000 -I {here} {there}")
+
+
+def kill_run_at(task: str, *more: str, after: int = 0) -> None:
+    """Kill a run when a task begins, not before the task after *after* others of this kind."""
+    command = ["ansible-playbook", "site.yml", "-i", str(INVENTORY), *PARTS, *more]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        seen = 0
+        for line in running.stdout:
+            seen += line.startswith(task)
+            if seen > after:
+                running.send_signal(signal.SIGKILL)
+                sys.stdout.write(f"killed before: {line}")
+                break
+
+
+def find_problems() -> list[dict[str, Any]]:
+    """Diagnose the nodes. Return the findings about links and rails."""
+    done = run("./fullmesh", "diagnose", "--json", "--no-job", "-i", str(INVENTORY))
+    result = json.loads(done.output[done.output.index("{") :])
+    return [one for one in result["findings"] if one["rung"] == "L2"]
 
 
 @pytest.fixture(scope="module")
 def before() -> Iterator[dict[str, str]]:
-    """A lab whose nodes have two cables more, and the state of its nodes."""
+    """A lab whose nodes have four cables more, and the state of its nodes."""
     run("./fullmesh", "lab", "down", "--name", LAB)
     assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
-    one, two = (pid(node) for node in NODES)
-    for nic in NICS:
-        ends = ["name", nic, "netns", one, "type", "veth", "peer", "name", nic, "netns", two]
-        subprocess.run(["ip", "link", "add", *ends], check=True)
-    yield {node: on(node, STATE + ETC_DIGEST) for node in NODES}
+    connect_nodes()
+    yield read_states(STATE + ETC_DIGEST)
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
@@ -114,20 +173,11 @@ def test_rails_are_configured_once_and_reach_each_other(before: dict[str, str]) 
 
 def test_a_change_that_is_not_confirmed_is_reverted(before: dict[str, str]) -> None:
     del before
-    stood = {node: on(node, STATE) for node in NODES}
+    stood = read_states()
     plan_rails(4200, 111, 112)
-    command = ["ansible-playbook", "site.yml", "-i", str(INVENTORY), *PARTS]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        for line in running.stdout:
-            if "confirm | Open a new connection" in line:
-                running.send_signal(signal.SIGKILL)
-                break
+    kill_run_at("TASK [static_ip : confirm | Open a new connection")
     assert "10.91.0.111" in on(NODES[0], STATE)
-    end = time.monotonic() + 120
-    while any(on(node, STATE) != stood[node] for node in NODES) and time.monotonic() < end:
-        time.sleep(2)
-    assert {node: on(node, STATE) for node in NODES} == stood
+    wait_until(lambda: read_states() == stood, "the rails differ")
     plan_rails(9000, 11, 12)
     reach_over_rails(11, 12)
 
@@ -140,36 +190,64 @@ def test_changes_killed_at_ten_moments_leave_all_nodes_reachable(before: dict[st
     for plan in plans:
         plan_rails(*plan)
         assert site(*PARTS, inventory=str(INVENTORY)).code == 0
-        states.append({node: on(node, STATE) for node in NODES})
-    command = ["ansible-playbook", "site.yml", "-i", str(INVENTORY), *PARTS]
+        states.append(read_states())
     for moment in range(10):
         goal = 0 if on(NODES[0], STATE) == states[1][NODES[0]] else 1
         plan_rails(*plans[goal])
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
-            assert running.stdout is not None
-            seen = 0
-            for line in running.stdout:
-                seen += line.startswith("TASK [static_ip : ")
-                if seen > 2 * moment:
-                    running.send_signal(signal.SIGKILL)
-                    break
-        sys.stdout.write(f"killed before: {line}")
+        kill_run_at("TASK [static_ip : ", after=2 * moment)
         end = time.monotonic() + 120
-        while (now := {node: on(node, STATE) for node in NODES}) and time.monotonic() < end:
+        while (now := read_states()) and time.monotonic() < end:
             known = all(now[node] in (states[0][node], states[1][node]) for node in NODES)
             if known and not any(on(node, PENDING) for node in NODES):
                 break
             time.sleep(2)
         for node in NODES:
             assert now[node] in (states[0][node], states[1][node]), (moment, now[node])
-        reached = run("ansible", "-i", str(INVENTORY), "torch_nodes", "-m", "ping")
+        reached = run(*PING)
         assert reached.code == 0, (moment, reached.output)
     plan_rails(*plans[1])
     assert site(*PARTS, inventory=str(INVENTORY)).code == 0
     reach_over_rails(11, 12)
 
 
-def test_undo_restores_every_nic(before: dict[str, str]) -> None:
-    undo = ("playbooks/undo.yml", "-i", str(INVENTORY), "--tags", "static_ip,kernel_tuning")
+@pytest.mark.parametrize("ipv6", [True, False])
+def test_rails_survive_a_reboot_of_all_nodes(before: dict[str, str], ipv6: bool) -> None:
+    """All settings of the rails and the firewall are back, with nothing to change and nothing to find."""
+    del before
+    plan_rails(9000, 11, 12, ipv6=ipv6)
+    parts = ("--tags", f"{TAGS},peer_firewall", *PARTS[2:])
+    assert site(*parts, inventory=str(INVENTORY)).code == 0
+    stood, firewalls = read_states(), read_states(FIREWALL)
+    for text in firewalls.values():
+        assert "4791" in text
+        assert make_address(3, 11, ipv6=ipv6).partition("/")[0] in text
+    reboot_nodes(GRACEFUL)
+    wait_until(lambda: read_states() == stood, "the rails differ")
+    wait_until(lambda: read_states(FIREWALL) == firewalls, "the firewall differs")
+    reach_over_rails(11, 12, ipv6=ipv6)
+    assert find_problems() == []
+    again = site(*parts, "-e", "fullmesh_converge=always", inventory=str(INVENTORY))
+    assert (again.code, again.changed()) == (0, dict.fromkeys(NODES, 0))
+
+
+@pytest.mark.parametrize("seconds", [GRACEFUL, POWER_CUT])
+def test_a_reboot_during_a_pending_change_reverts_it(before: dict[str, str], seconds: int) -> None:
+    del before
+    stood = read_states()
+    plan_rails(4200, 111, 112)
+    later = "static_ip_rollback_seconds=300"  # the reboot comes first
+    kill_run_at("TASK [static_ip : confirm | Open a new connection", "-e", later)
+    assert all(on(node, PENDING) for node in NODES)
+    reboot_nodes(seconds)
+    wait_until(lambda: read_states() == stood, "the rails differ")
+    assert not any(on(node, PENDING) for node in NODES)
+    plan_rails(9000, 11, 12)
+    reach_over_rails(11, 12)
+
+
+def test_undo_restores_every_nic_also_after_a_reboot(before: dict[str, str]) -> None:
+    undo = ("playbooks/undo.yml", "-i", str(INVENTORY), "--tags", f"{TAGS},peer_firewall")
     assert run("ansible-playbook", *undo).code == 0
-    assert {node: on(node, STATE + ETC_DIGEST) for node in NODES} == before
+    assert read_states(STATE + ETC_DIGEST) == before
+    reboot_nodes(GRACEFUL)
+    wait_until(lambda: read_states(STATE + ETC_DIGEST) == before, "the state differs")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from devtools.lab.podman import Podman
@@ -17,3 +19,23 @@ def reboot(podman: Podman, container: str) -> None:
             return
         words = podman.run("start", container, timeout=60).stderr.strip() or words
     pytest.fail(f"{container} does not start again: {words}")
+
+
+def reboot_with_cables(
+    podman: Podman, containers: Sequence[str], connect: Callable[[], None], seconds: int
+) -> None:
+    """Power nodes off and on. Their cables, which end with the nodes' namespaces, are there before systemd starts.
+
+    Args:
+        podman: of the lab.
+        containers: of the nodes.
+        connect: adds the cables.
+        seconds: to shut down, 0 cuts the power.
+    """
+    for container in containers:
+        podman.must("stop", "--time", str(seconds), container)
+    for container in containers:
+        podman.must("init", container)
+    connect()
+    for container in containers:
+        podman.must("start", container)
