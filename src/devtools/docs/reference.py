@@ -123,7 +123,8 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "You can set these variables in your inventory. An unknown name with the prefix of a role or `fullmesh_` is an error.",
+        "You can set these variables in your inventory. An unknown name with the prefix of a role or",
+        "`fullmesh_` is an error.",
         "",
         "## Cluster plan",
         "",
