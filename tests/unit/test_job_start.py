@@ -390,6 +390,7 @@ def test_the_command_of_a_profile_that_a_login_waits_for_is_named(
         ("sh: 1: Cannot fork", "nproc"),
         ("su: failed to execute /bin/sh: Resource temporarily unavailable", "nproc"),
         ("su: cannot open session: Permission denied", "maxlogins"),
+        ("MemoryError", "data"),
     ],
 )
 def test_a_login_that_a_limit_of_pam_ends_names_its_file(

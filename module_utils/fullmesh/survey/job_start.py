@@ -58,6 +58,12 @@ SESSION, INSIDE = 2.2, "1.9"
 LARGEST, STEPS_MOST, NAMES_MOST = 1 << 20, 40, 32
 READ = ("PYTHONHOME", "PYTHONPATH")  # by Python
 LOADER_READS = ("LD_PRELOAD", "LD_LIBRARY_PATH")
+# Limits of PAM that end a login: in words, the error of the login, and their names in limits.conf(5).
+LIMITED = (
+    ("processes", re.compile("[Cc]annot fork|fork: |Resource temporarily unavailable"), "nproc"),
+    ("sessions", re.compile("cannot open session"), "max(?:sys)?logins"),
+    ("memory", re.compile("MemoryError|[Cc]annot allocate memory"), "(?:as|data)"),
+)
 SHADOW, CHANGED, EXPIRES = "/etc/shadow", 2, 7  # fields
 ANSWER = 2  # marks before the answer, see build_session_command
 STRANGER = "nobody"  # has the rights that every account has
@@ -285,10 +291,11 @@ def describe_failed_login(
     """Describe a login that ended before Python started."""
     lines = [clean_text(line) for line in errors.splitlines()]
     last = next((line for line in reversed(lines) if line), f"exit status {code}")
-    if re.search(r"[Cc]annot fork|fork: |Resource temporarily unavailable", last):
-        last += f" (limit nproc{find_limit_line('nproc')})"
-    elif "cannot open session" in last and (place := find_limit_line("max(?:sys)?logins")):
-        last += f" (limit of logins{place})"
+    for name, pattern, words in LIMITED:
+        place = find_limit_line(words) if pattern.search(last) else ""
+        # PAM refuses a session for other reasons, too
+        if place or (name != "sessions" and pattern.search(last)):
+            last += f" (limit of {name}{place})"
     return {
         "step": "login",
         "subject": shell if len(output) > 1 else "the session",
