@@ -403,7 +403,7 @@ class StartGround(Ground):
         return (
             f"since=$(date +%s); systemctl reset-failed {UNIT} 2>/dev/null; systemctl start {UNIT}\n"
             f"while systemctl is-active -q {UNIT}; do sleep 0.3; done\n"
-            f"journalctl -q -o cat -u {UNIT} --since @$since | tail -n 15\n"
+            f"journalctl --sync; journalctl -q -o cat -u {UNIT} --since @$since | tail -n 60\n"
             f"[ $(systemctl show -P Result {UNIT}) = success ]"
         )
 

@@ -34,6 +34,7 @@ ROOT = os.geteuid() == 0
 LAUNCHER = """#!/bin/sh
 case $1 in --dry-run) ;; *) touch /dev/full/started ;; esac
 [ -z "$FULLMESH_WATCH" ] || { echo "[LA-106] not a number" >&2; exit 2; }
+[ -z "$PRINTED" ] || export
 echo /bin/true
 """
 Begin = Callable[..., JobLogin]
@@ -131,6 +132,7 @@ def test_a_step_that_fails_is_named(
         "export NCCL_DEBUG=WARN NCCL_ALGO= no_proxy='a, ' NCCL_SOCKET_IFNAME==eth1",
         "export TMPDIR=/tmp TORCH_HOME=/tmp/new/cache",
         "echo welcome; echo a warning >&2",
+        "export PRINTED=1",
     ],
 )
 def test_a_harmless_environment_has_no_failed_step(begin: Begin, before: str) -> None:
@@ -509,6 +511,7 @@ def test_values_with_the_same_effect_are_no_finding() -> None:
     ("step", "more", "severity"),
     [
         (("use", "/etc/passwd", "/etc/passwd", "mode 0600"), {}, "warning"),
+        (("use", "/dev/null", "/dev/null", "mode 0600"), {}, "warning"),
         (("use", "/opt/fullmesh/hook/sitecustomize.py", "/opt/fullmesh/hook"), {}, "warning"),
         (("launch", "/opt/fullmesh/hook/sitecustomize.py", "no such file"), {}, "warning"),
         (("launch", "/opt/fullmesh/bin/fullmesh-torchrun", "[LA-106] x"), {}, "error"),

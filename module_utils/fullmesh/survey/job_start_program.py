@@ -194,7 +194,8 @@ def check_launcher():
         note("launch", path, told[-1] if told else "exit status %d" % done.returncode)
         return
     command.extend(done.stdout.decode("utf-8", "replace").splitlines()[:64])
-    for path in command[:1] + want["parts"]:
+    # a line of the environment file may print something first
+    for path in [one for one in command if one.startswith("/")][:1] + want["parts"]:
         if not note_closed(path, os.R_OK | (os.X_OK if path in command else 0)):
             note_broken_program(path)
 

@@ -29,8 +29,8 @@ from fullmesh.verify.job_start import (
 )
 from fullmesh.verify.model import ClusterObservations
 
-# Files of names, without which a job starts that uses addresses, and the hook of fullmesh-hang (both seen).
-SPARED = ("/etc/passwd", "/etc/resolv.conf", "/etc/nsswitch.conf", *HOOKS)
+# A job starts without them (seen): files of names if it uses addresses, /dev/null, and the hook of fullmesh-hang.
+SPARED = ("/etc/passwd", "/etc/resolv.conf", "/etc/nsswitch.conf", "/dev/null", *HOOKS)
 
 
 def rule_usable_files(seen: ClusterObservations) -> Iterator[Finding]:
