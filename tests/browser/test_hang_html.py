@@ -22,7 +22,7 @@ WORLDS = (8, 512)
 
 def many(world: int) -> list[Any]:
     """A recorded job with as many ranks: all but one wait for the one that sleeps."""
-    waits, sleeps = copy.deepcopy(hang_records.raw("late_sleep"))[-1]
+    waits, sleeps = copy.deepcopy(hang_records.load_raw("late_sleep"))[-1]
     groups = [{"name": "0", "desc": "default_pg", "ranks": list(range(world))}]
     late = world * 5 // 8
     made = [

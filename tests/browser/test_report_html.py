@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import simulated_nodes
-from report_samples import HOSTILE, built, dropped, hostile, large
+from report_samples import HOSTILE, build_result, hostile, large, make_dropped_link
 from selenium.webdriver.common.keys import Keys
 
 from fullmesh.report import compare, page, write
@@ -19,8 +19,8 @@ from fullmesh.report import compare, page, write
 from .chromium import Browser
 
 SAMPLES: dict[str, dict[str, Any]] = {
-    "healthy": built(),
-    "dropped": dropped(),
+    "healthy": build_result(),
+    "dropped": make_dropped_link(),
     "eight": large(8),
     "thirty": large(30),
     "two-hundred": large(200),
@@ -43,7 +43,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
     for name, result in SAMPLES.items():
         made[name] = folder / f"{name}.html"
-        found = compare.compare_results(built(), result) if name == "dropped" else None
+        found = compare.compare_results(build_result(), result) if name == "dropped" else None
         made[name].write_text(page.render_report_page(result, found), encoding="utf-8")
     return made
 
@@ -124,7 +124,7 @@ def test_everything_is_there_without_scripts(browser: Browser, pages: dict[str, 
 def test_a_command_is_copied_whole(browser: Browser, pages: dict[str, Path]) -> None:
     browser.look(1280, 900, "light")
     browser.open(pages["dropped"])
-    first = dropped()["findings"][0]
+    first = make_dropped_link()["findings"][0]
     wanted = first["check"] or first["fix"]
     browser.run(
         "window.copied = '';"

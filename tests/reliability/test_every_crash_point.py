@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.fullmesh.transaction import engine
-from test_crash_points import PROGRAM, tried
+from test_crash_points import PROGRAM, count_ends
 
 
 @pytest.mark.parametrize("boot", ["late", "early"])
 def test_every_end_and_every_second_end(boot: str) -> None:
-    assert tried("--pairs", "1", "--boot", boot) > 9000
+    assert count_ends("--pairs", "1", "--boot", boot) > 9000
 
 
 def test_every_error_at_every_call() -> None:
-    assert tried("--errors") > 1000
+    assert count_ends("--errors") > 1000
 
 
 SECOND = ("--ends", "15", "--pairs", "1")

@@ -60,7 +60,9 @@ def way(
     return channel.ConnectionSpec(**made)
 
 
-def asked(folder: Path | str, how: str = "", text: str = "", seconds: int = 20) -> talk.NodeQuery:
+def make_query(
+    folder: Path | str, how: str = "", text: str = "", seconds: int = 20
+) -> talk.NodeQuery:
     return talk.NodeQuery(TEST, {"how": how, "text": text}, seconds, str(folder))
 
 

@@ -23,7 +23,7 @@ MAC = "02:00:00:00:00:0a"
 EVERY = sorted(network_owner.BACKENDS)
 
 
-def recorded(name: str) -> str:
+def read_recording(name: str) -> str:
     return (DATA / name).read_text()
 
 
@@ -114,13 +114,13 @@ def pairs(content: str) -> list[tuple[str, str]]:
     return found
 
 
-MAIN = {"/etc/network/interfaces": recorded("interfaces-debian")}
+MAIN = {"/etc/network/interfaces": read_recording("interfaces-debian")}
 
 
 def networkd_state(name: str, interface: str = "eth1") -> dict[str, str]:
     return {
         f"/sys/class/net/{interface}/ifindex": "6\n",
-        "/run/systemd/netif/links/6": recorded(name),
+        "/run/systemd/netif/links/6": read_recording(name),
     }
 
 
@@ -130,7 +130,7 @@ ADDRESS = {"/sys/class/net/eth1/address": MAC + "\n"}
 CLOUD = "/etc/cloud/cloud.cfg.d/99-fullmesh-network.cfg"
 
 
-def kept(before: str, after: str) -> list[str]:
+def list_lost_lines(before: str, after: str) -> list[str]:
     """The lines of *before* that are no longer in force, and nothing else may differ."""
     gone = []
     assert len(before.splitlines()) == len(after.splitlines())
@@ -178,8 +178,8 @@ def snapshot(name: str, links: list[Link], **says: tuple[int, str]) -> dict[str,
                 ),
             ),
             "ip -j -6 route*": (0, "[]"),
-            "nmcli*--active": (0, recorded("nmcli-active")),
-            "ifquery --state": (0, recorded("ifquery-state")),
+            "nmcli*--active": (0, read_recording("nmcli-active")),
+            "ifquery --state": (0, read_recording("ifquery-state")),
             "networkctl --version": (0, "systemd 252 (252.39-1~deb12u2)\n"),
             "systemctl is-active*": (0, ""),
             **says,
@@ -196,5 +196,5 @@ def flat(commands: list[list[str]]) -> list[str]:
     return [" ".join(command) for command in commands]
 
 
-def refused(argv: list[str]) -> tuple[int, str, str]:
+def refuse_netplan(argv: list[str]) -> tuple[int, str, str]:
     return 78, "", f"{argv[-1]}/etc/netplan/90-fullmesh.yaml:4:7: Error in network definition"

@@ -53,7 +53,7 @@ def unit(name: str, node: str = UB, **fields: Any) -> Break:
     return change
 
 
-def kept(part: str, value: Any, *, node: str = UB) -> Break:
+def set_boot_part(part: str, value: Any, *, node: str = UB) -> Break:
     def change(world: World) -> None:
         boot(world, node)[part] = value  # type: ignore[literal-required]
 
@@ -62,7 +62,7 @@ def kept(part: str, value: Any, *, node: str = UB) -> Break:
 
 def machine(change: Break) -> Break:
     """No container, whose /dev/shm is the host's business."""
-    return combine(kept("container", value=False), kept("mounts", []), change)
+    return combine(set_boot_part("container", value=False), set_boot_part("mounts", []), change)
 
 
 def at_boot(key: str, value: str, source: str = "/etc/sysctl.d/99-x.conf") -> Break:
@@ -82,7 +82,7 @@ def kernel(**fields: Any) -> Break:
         driver=True,
         driver_next=True,
     )
-    return machine(kept("kernel", {**held, **fields}))
+    return machine(set_boot_part("kernel", {**held, **fields}))
 
 
 def route(*, known: bool, protocol: str = "boot") -> Break:
@@ -93,17 +93,19 @@ def route(*, known: bool, protocol: str = "boot") -> Break:
         "protocol": protocol,
         "kept": known,
     }
-    return kept("routes", [one])
+    return set_boot_part("routes", [one])
 
 
 def mounted(point: str, kind: str = "nfs4", size: int = 0, *more: dict[str, Any]) -> Break:
     now = [{"point": point, "kind": kind, "what": "store:/data", "size": size}, *more]
-    return kept("mounts", now)
+    return set_boot_part("mounts", now)
 
 
 def line(point: str, *, waits: bool, there: bool, size: int = 0) -> Break:
     one = {"point": point, "kind": "nfs4", "what": "store:/data", "size": size}
-    return kept("mounts_kept", [{**one, "source": "/etc/fstab", "waits": waits, "mounted": there}])
+    return set_boot_part(
+        "mounts_kept", [{**one, "source": "/etc/fstab", "waits": waits, "mounted": there}]
+    )
 
 
 def selinux(mode: str) -> Break:
@@ -126,7 +128,7 @@ HARMLESS: dict[str, Break] = {
         change_sysctl(RESERVED, "1-2,5"), at_boot(RESERVED, "5,1,2")
     ),
     "tuned sets it later": combine(
-        at_boot("net.core.somaxconn", "128"), kept("tuned", ["net.core.somaxconn"])
+        at_boot("net.core.somaxconn", "128"), set_boot_part("tuned", ["net.core.somaxconn"])
     ),
     "no file sets it, and the kernel's own value depends on the machine": at_boot(
         "net.core.somaxconn", "", ""
@@ -137,12 +139,13 @@ HARMLESS: dict[str, Break] = {
     "a service that is off now": unit("chrony.service", file="disabled", active="inactive"),
     "no ufw.conf says yes": unit("ufw.service"),
     "a file of nft that stops nothing": combine(
-        unit("nftables.service", file="enabled"), kept("tables", {**TABLES, "drops": False})
+        unit("nftables.service", file="enabled"),
+        set_boot_part("tables", {**TABLES, "drops": False}),
     ),
     "nftables is not started at boot": combine(
-        unit("nftables.service", file="disabled"), kept("tables", TABLES)
+        unit("nftables.service", file="disabled"), set_boot_part("tables", TABLES)
     ),
-    "a leased address": kept("address", {"card": "eth1", "leased": True, "kept": False}),
+    "a leased address": set_boot_part("address", {"card": "eth1", "leased": True, "kept": False}),
     "a route that a file has": route(known=True),
     "an automounter's": mounted("/home/me", "nfs4", 0, AUTO),
     "a container's /dev/shm": mounted("/dev/shm", "tmpfs", 1 << 36),  # noqa: S108
@@ -151,7 +154,7 @@ HARMLESS: dict[str, Break] = {
     "the kernel's arguments force the mode": combine(
         selinux("permissive"),
         kernel(arguments=["enforcing=0"], next_arguments=["enforcing=0"]),
-        kept("selinux_kept", "enforcing"),
+        set_boot_part("selinux_kept", "enforcing"),
     ),
     "an argument that no job feels": kernel(next_arguments=["ro", "iommu=pt", "splash"]),
     "a kernel without GPUs": kernel(next="6.8.0-50-generic", driver=False, driver_next=False),

@@ -26,7 +26,7 @@ WHY = "the node does not answer"
 
 
 @cache
-def raw(name: str) -> Any:
+def load_raw(name: str) -> Any:
     """Return a job's samples as recorded."""
     return load_record(RECORDED / f"{name}.json")["samples"]
 
@@ -38,7 +38,7 @@ def read(samples: Any) -> Samples:
 
 def load(name: str) -> Samples:
     """Return the answers of a job's ranks, in samples."""
-    return read(copy.deepcopy(raw(name)))
+    return read(copy.deepcopy(load_raw(name)))
 
 
 def load_slow(name: str) -> Samples:
@@ -49,9 +49,9 @@ def load_slow(name: str) -> Samples:
     return read(samples)
 
 
-def changed(name: str, change: Change) -> Samples:
+def change_samples(name: str, change: Change) -> Samples:
     """Return the samples with one change."""
-    samples = copy.deepcopy(raw(name))
+    samples = copy.deepcopy(load_raw(name))
     change(samples)
     return read(samples)
 
@@ -85,7 +85,7 @@ def used_cpu(seconds: float, **fields: Any) -> Change:
     return change
 
 
-def without(rank: int, **fields: Any) -> Change:
+def remove_rank(rank: int, **fields: Any) -> Change:
     """Remove the answer of a rank, or all of it except its record."""
 
     def change(samples: Any) -> None:
@@ -143,7 +143,7 @@ def asleep(samples: Any) -> None:
     for sample in samples:
         third = copy.deepcopy(sample[1])
         third.update(rank=2, host="n3")
-        sleeper = copy.deepcopy(raw("late_sleep")[0][1])
+        sleeper = copy.deepcopy(load_raw("late_sleep")[0][1])
         sample[1].update({name: sleeper[name] for name in ("threads", "native", "entries")})
         sample.append(third)
         for one in sample:
@@ -153,7 +153,7 @@ def asleep(samples: Any) -> None:
 
 def both(samples: Any) -> None:
     """Let rank 1 receive with another tag."""
-    for sample, other in zip(samples, raw("recv"), strict=True):
+    for sample, other in zip(samples, load_raw("recv"), strict=True):
         sample[1].update({name: copy.deepcopy(other[0][name]) for name in ("threads", "native")})
         sample[1]["entries"][-1]["retired"] = True
         for one in sample:

@@ -50,7 +50,7 @@ class Page(HTMLParser):
         return [(tag, tuple(sorted(attrs))) for tag, attrs in self.elements]
 
 
-def parsed(text: str) -> ET.Element:
+def parse_xml(text: str) -> ET.Element:
     """The XML that we wrote ourselves."""
     return ET.fromstring(text)  # noqa: S314 (no XML of others)
 

@@ -12,19 +12,19 @@ from fullmesh.diagnose import root_cause
 from fullmesh.verify import build
 
 
-def built(seen: Any = None, name: str = "20260102T030405Z-abcd") -> dict[str, Any]:
+def build_result(seen: Any = None, name: str = "20260102T030405Z-abcd") -> dict[str, Any]:
     """A result as the ladder makes it."""
     about = build.VerificationRun(name, "2026-01-02T03:04:05.5+00:00", "2026-01-02T03:04:15+00:00")
     return root_cause.build_result(seen or healthy(), about)
 
 
-def dropped() -> dict[str, Any]:
+def make_dropped_link() -> dict[str, Any]:
     """Three nodes, one of which cannot be reached from another."""
     seen = healthy(mode="off")
     for record in seen.nodes["el1"]["links"]["links"]:
         if record["node"] == "ubuntu1":
             record["verdict"] = "dropped"
-    return built(seen)
+    return build_result(seen)
 
 
 def link(source: str, target: str, rtt: float, verdict: str = "open") -> dict[str, Any]:
@@ -39,7 +39,7 @@ def link(source: str, target: str, rtt: float, verdict: str = "open") -> dict[st
 def large(count: int, broken: bool = True) -> dict[str, Any]:
     """Make a cluster of *count* nodes. Broken: the third one is unreachable, and one has another torch."""
     chance = random.Random(count)  # noqa: S311 (the same picture every time, no secret)
-    made = built()
+    made = build_result()
     names = [f"gpu-{index:03d}" for index in range(count)]
     node, planned = made["nodes"]["el1"], made["plan"]["nodes"]["el1"]
     made["nodes"] = {name: copy.deepcopy(node) for name in names}
@@ -58,7 +58,7 @@ def large(count: int, broken: bool = True) -> dict[str, Any]:
     ]
     if broken:
         made["nodes"][names[-1]]["torch"] = "2.12.1+cpu"
-        sample = dropped()
+        sample = make_dropped_link()
         made |= {key: sample[key] for key in ("verdict", "failed_rungs", "findings", "exit_code")}
         made["rungs"] = sample["rungs"]
         finding = made["findings"][0]
@@ -83,7 +83,7 @@ HOSTILE = (
 )
 
 
-def poisoned(value: Any, text: str) -> Any:
+def poison_texts(value: Any, text: str) -> Any:
     """The same result with *text* behind every string that nodes or logs decide."""
     kept = {
         "id",
@@ -99,15 +99,15 @@ def poisoned(value: Any, text: str) -> Any:
         "step",
     }
     if isinstance(value, dict):
-        return {k: v if k in kept else poisoned(v, text) for k, v in value.items()}
+        return {k: v if k in kept else poison_texts(v, text) for k, v in value.items()}
     if isinstance(value, list):
-        return [poisoned(one, text) for one in value]
+        return [poison_texts(one, text) for one in value]
     return value + text if isinstance(value, str) else value
 
 
 def hostile(text: str, count: int = 3) -> dict[str, Any]:
     """A broken result in which every free text, every node's name and a rank's log is hostile."""
-    made: dict[str, Any] = poisoned(large(count) if count > 3 else dropped(), text)
+    made: dict[str, Any] = poison_texts(large(count) if count > 3 else make_dropped_link(), text)
     names = {name: name + text for name in made["nodes"]}
     made["nodes"] = {names[name]: node for name, node in made["nodes"].items()}
     made["plan"]["nodes"] = {names[name]: node for name, node in made["plan"]["nodes"].items()}

@@ -124,7 +124,7 @@ class Machine:
         return [" ".join(command) for command in self.asked]
 
 
-def made(root: Path, owner: str, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def make_machine(root: Path, owner: str, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(root, owner)
     monkeypatch.setattr(network_links.engine, "run_with_deadline", machine.engine)
     return machine

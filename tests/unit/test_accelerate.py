@@ -39,11 +39,11 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FULLMESH_ACCELERATE", str(tmp_path / "accelerate"))
     torch_says(tmp_path, "echo a warning >&2; echo True")
-    be(tmp_path)
+    write_identity(tmp_path)
     return tmp_path
 
 
-def be(folder: Path, address: str = "10.78.0.12", here: int = 2) -> None:
+def write_identity(folder: Path, address: str = "10.78.0.12", here: int = 2) -> None:
     (folder / "env").write_text(ENV.format(address=address, here=here))
 
 
@@ -55,7 +55,7 @@ def torch_says(folder: Path, script: str) -> None:
     (folder / "accelerate").write_text(f"#!{python}\n")
 
 
-def started(*argv: str) -> tuple[list[str], dict[str, str]]:
+def start_launcher(*argv: str) -> tuple[list[str], dict[str, str]]:
     with pytest.raises(Started) as ran:
         accelerate.main(argv)
     path, words, env = json.loads(str(ran.value))
@@ -71,7 +71,7 @@ def options(words: list[str]) -> dict[str, str]:
 
 
 def test_it_gets_the_values_of_the_plan(node: Path) -> None:
-    words, env = started("--mixed_precision", "bf16", "train.py", "two words")
+    words, env = start_launcher("--mixed_precision", "bf16", "train.py", "two words")
     assert words[:3] == [str(node / "accelerate"), "launch", "--multi_gpu"]
     assert words[-4:] == ["--mixed_precision", "bf16", "train.py", "two words"]
     assert "--same_network" in words
@@ -96,7 +96,7 @@ def test_an_ipv6_rendezvous_is_an_endpoint_and_an_address(
     text = (node / "env").read_text()
     text = text.replace("10.78.0.11:29400", "[fd78::11]:29400").replace("10.78.0.11", "fd78::11")
     (node / "env").write_text(text.replace("10.78.0.12", "fd78::12"))
-    words, env = started(mode, "train.py")
+    words, env = start_launcher(mode, "train.py")
     assert options(words)["main_process_ip"] == master
     assert env["PET_LOCAL_ADDR"] == "fd78::12"
 
@@ -105,9 +105,9 @@ def test_without_a_gpu_ranks_are_one_world_all_the_same(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch_says(node, "echo False")
-    assert started("train.py")[1][accelerate.CPU] == "true"
+    assert start_launcher("train.py")[1][accelerate.CPU] == "true"
     monkeypatch.setenv(accelerate.CPU, "false")
-    assert started("train.py")[1][accelerate.CPU] == "false"
+    assert start_launcher("train.py")[1][accelerate.CPU] == "false"
 
 
 def test_a_torch_that_does_not_answer_stops_it(
@@ -125,8 +125,8 @@ def test_a_rendezvous_has_one_host(
     node: Path, monkeypatch: pytest.MonkeyPatch, address: str, host: int
 ) -> None:
     monkeypatch.setenv("FULLMESH_JOIN_TIMEOUT", "90")
-    be(node, address)
-    words, _ = started("--c10d", "train.py")
+    write_identity(node, address)
+    words, _ = start_launcher("--c10d", "train.py")
     assert "--same_network" not in words
     told = options(words)
     assert (told["rdzv_backend"], told["main_process_port"]) == ("c10d", "29400")
@@ -136,13 +136,13 @@ def test_a_rendezvous_has_one_host(
 def test_the_hook_can_be_omitted(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FULLMESH_HANG", "0")
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    assert "PYTHONPATH" not in started("train.py")[1]
+    assert "PYTHONPATH" not in start_launcher("train.py")[1]
 
 
 def test_its_configuration_file_agrees(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert accelerate.main(["config"]) == 0
     held = yaml.safe_load(capsys.readouterr().out)
-    words, _ = started("train.py")
+    words, _ = start_launcher("train.py")
     assert {name: str(held[name]) for name in options(words)} == options(words)
     assert (held["distributed_type"], held["same_network"]) == ("MULTI_GPU", True)
 
@@ -154,7 +154,7 @@ def test_its_configuration_file_agrees(node: Path, capsys: pytest.CaptureFixture
 def test_a_launch_that_cannot_start_is_refused(
     node: Path, capsys: pytest.CaptureFixture[str], argv: list[str], here: int, code: str
 ) -> None:
-    be(node, here=here)
+    write_identity(node, here=here)
     assert accelerate.main(argv) == 2
     assert f"[{code}]" in capsys.readouterr().err
     assert code in launchers.CODES

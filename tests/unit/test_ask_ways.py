@@ -348,7 +348,7 @@ TOLD = """
 
 
 def test_each_node_gets_its_own_answer_on_any_path(tmp_path: Path) -> None:
-    answers = {host: test_preflight.answer(host) for host in ("el1", "ubuntu1")}
+    answers = {host: test_preflight.load_answer(host) for host in ("el1", "ubuntu1")}
     for host, said in answers.items():
         said["drift"] = [f"file of {host}"]
     given = {"fullmesh_plan": test_preflight.PLAN, **answers}

@@ -16,7 +16,7 @@ from fullmesh.model import auto
 OPTIONS = {"torch": "2.13.0", "lock": ""}
 
 
-def said(cards: int, on_bus: int) -> Any:
+def build_answer(cards: int, on_bus: int) -> Any:
     """Return a node's answer to a diagnosis, with GPUs that the lab does not have."""
     look = load_record(RECORDED / "ladder/el1.json")
     look["facts"]["survey"]["gpus"] |= {
@@ -28,14 +28,16 @@ def said(cards: int, on_bus: int) -> Any:
 
 @pytest.mark.parametrize(("cards", "on_bus", "ranks"), [(8, 8, 8), (0, 4, 4), (0, 0, 1)])
 def test_a_diagnosis_counts_the_gpus_that_it_saw(cards: int, on_bus: int, ranks: int) -> None:
-    small = judge.fill_in_ranks(plan(2), {"el1": said(cards, on_bus)})
+    small = judge.fill_in_ranks(plan(2), {"el1": build_answer(cards, on_bus)})
     assert {name: node["local_ranks"] for name, node in small["nodes"].items()} == {"el1": ranks}
 
 
 def test_explicit_settings_win() -> None:
     made = plan(2)
     made["auto"] = {}
-    assert judge.fill_in_ranks(made, {"el1": said(8, 8)})["nodes"]["el1"]["local_ranks"] == 1
+    assert (
+        judge.fill_in_ranks(made, {"el1": build_answer(8, 8)})["nodes"]["el1"]["local_ranks"] == 1
+    )
 
 
 def made_for(asked: str, made: Any, **accelerators: Any) -> str:

@@ -23,7 +23,7 @@ def test_one_more_connection_than_the_backlog_waits(backlog: int) -> None:
             one.close()
 
 
-def said(*changes: changes.Break) -> list[tuple[str, str]]:
+def find_codes(*changes: changes.Break) -> list[tuple[str, str]]:
     world = records.load_world("healthy")
     for change in changes:
         change(world)
@@ -41,10 +41,10 @@ def said(*changes: changes.Break) -> list[tuple[str, str]]:
 def test_a_backlog_is_compared_with_simultaneous_connections(
     name: str, most: int, found: list[tuple[str, str]]
 ) -> None:
-    assert said(changes.change_sysctl(BACKLOG, str(most), name)) == found
+    assert find_codes(changes.change_sysctl(BACKLOG, str(most), name)) == found
 
 
 def test_a_small_backlog_does_not_hide_a_blocked_link() -> None:
-    found = said(changes.change_sysctl(BACKLOG, "1", EL1), changes.block_links())
+    found = find_codes(changes.change_sysctl(BACKLOG, "1", EL1), changes.block_links())
     assert ("DG-144", "warning") in found
     assert [severity for _, severity in found].count("error") == 1

@@ -31,7 +31,7 @@ def names(count: int) -> list[str]:
     return [f"n{number:02}" for number in range(count)]
 
 
-def truth(guess: Guess, state: State = "measured") -> Callable[[Group], GroupRun]:
+def simulate_group(guess: Guess, state: State = "measured") -> Callable[[Group], GroupRun]:
     """What groups come to where *guess* is the fault: slow, or wrong numbers."""
 
     def run(group: Group) -> GroupRun:
@@ -66,7 +66,7 @@ def test_every_bad_node_is_named_alone_in_three_runs(data: st.DataObject) -> Non
     count = data.draw(st.integers(3, 64))
     node = data.draw(st.sampled_from(names(count)))
     state = data.draw(st.sampled_from(STATES))
-    runs, found = search(count, truth((Group({node}),), state))
+    runs, found = search(count, simulate_group((Group({node}),), state))
     assert found == [(Group({node}),)]
     assert len(runs) <= min(count_max_runs(count), 3 + (count == 5))
 
@@ -74,19 +74,19 @@ def test_every_bad_node_is_named_alone_in_three_runs(data: st.DataObject) -> Non
 @pytest.mark.parametrize("count", [3, 4, 5, 8, 9, 16])
 def test_no_place_among_the_nodes_is_a_blind_spot(count: int) -> None:
     for node in names(count):
-        assert search(count, truth((Group({node}),)))[1] == [(Group({node}),)]
+        assert search(count, simulate_group((Group({node}),)))[1] == [(Group({node}),)]
 
 
 @pytest.mark.parametrize("state", ["wrong", "failed"])
 def test_two_nodes_cannot_be_distinguished(state: State) -> None:
-    runs, found = search(2, truth((Group({"n01"}),), state))
+    runs, found = search(2, simulate_group((Group({"n01"}),), state))
     assert len(runs) == 1
     assert found == [(Group({"n00"}),), (Group({"n01"}),), (Group({"n00", "n01"}),)]
 
 
 @given(COUNTS)
 def test_healthy_nodes_are_cleared_in_two_runs(count: int) -> None:
-    runs, found = search(count, truth(()))
+    runs, found = search(count, simulate_group(()))
     assert found == []
     assert len(runs) == {2: 1, 3: 3}.get(count, 2)
 
@@ -97,7 +97,7 @@ def test_nodes_that_fail_only_together_are_reported(data: st.DataObject) -> None
     one, other = data.draw(
         st.lists(st.sampled_from(names(count)), min_size=2, max_size=2, unique=True)
     )
-    runs, found = search(count, truth((Group({one, other}),)))
+    runs, found = search(count, simulate_group((Group({one, other}),)))
     assert (Group({one, other}),) in found
     assert len(runs) <= count_max_runs(count)
     # a node that works well in every other group is not named
@@ -108,7 +108,7 @@ def test_nodes_that_fail_only_together_are_reported(data: st.DataObject) -> None
 def test_two_bad_nodes_are_both_reported(data: st.DataObject) -> None:
     count = data.draw(st.integers(6, 64))
     bad = data.draw(st.lists(st.sampled_from(names(count)), min_size=2, max_size=2, unique=True))
-    _, found = search(count, truth(tuple(Group({name}) for name in bad), "wrong"))
+    _, found = search(count, simulate_group(tuple(Group({name}) for name in bad), "wrong"))
     said = {frozenset().union(*guess) for guess in found}
     assert frozenset(bad) in said
 

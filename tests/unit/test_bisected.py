@@ -35,17 +35,19 @@ def of_four() -> ClusterObservations:
     return ClusterObservations(plan=made, nodes=nodes, inventory="inv")
 
 
-def group(names: str, rate: float = FAST, state: Any = "measured", text: str = "") -> BisectGroup:
+def make_group(
+    names: str, rate: float = FAST, state: Any = "measured", text: str = ""
+) -> BisectGroup:
     rate = rate if state == "measured" else 0.0
     return {"nodes": names.split(), "state": state, "bus_gbit_s": rate, "text": text}
 
 
-def told(*runs: list[BisectGroup]) -> list[Finding]:
+def check_runs(*runs: list[BisectGroup]) -> list[Finding]:
     held: list[BisectRun] = [{"groups": groups} for groups in runs]
     return bisected.check_bisect_runs(replace(of_four(), bisect=held))
 
 
-def only(found: list[Finding]) -> Finding:
+def get_only_finding(found: list[Finding]) -> Finding:
     (one,) = found
     return one
 
@@ -54,7 +56,7 @@ def test_the_ladders_own_job_is_the_first_run() -> None:
     seen = of_four()
     (run,) = bisected.build_first_run(seen)
     (one,) = run["groups"]
-    assert one == group("a b c d", FAST)
+    assert one == make_group("a b c d", FAST)
     following = bisected.plan_next_run(seen, [run])
     assert following["groups"] == [["a", "b"], ["c", "d"]]
     assert following["said"] == "bisect, run 2 of at most 3: a b | c d"
@@ -74,7 +76,9 @@ def test_ranks_start_at_zero_in_every_group() -> None:
     assert bisected.get_node_part(made, [["a", "b"]], "c")["ranks"] == []
 
 
-def broken(whole: ClusterObservations, name: str, step: str, state: str, **more: Any) -> Any:
+def make_broken_answer(
+    whole: ClusterObservations, name: str, step: str, state: str, **more: Any
+) -> Any:
     """Return the answer of a node whose rank cannot connect."""
     said: Any = copy.deepcopy(whole.nodes[name]["gloo"])
     (told,) = said["ranks"].values()
@@ -92,9 +96,13 @@ def test_wrong_numbers_and_failures_differ_from_slow_rates() -> None:
         (rank,) = said[name]["ranks"].values()
         said[name]["ranks"] = {str(number % 2): rank}
     wrong = "all_reduce(sum), element 0: got 7.0, expected 6.0"
-    said["b"] = broken(seen, "b", "all_reduce", "wrong", text=wrong, seen="7.0", expected="6.0")
+    said["b"] = make_broken_answer(
+        seen, "b", "all_reduce", "wrong", text=wrong, seen="7.0", expected="6.0"
+    )
     run = bisected.build_bisect_run(seen, [["a", "b"], ["c", "d"]], said)
-    assert run["groups"][0] == group("a b", state="wrong", text=f"rank 1 on b, all_reduce: {wrong}")
+    assert run["groups"][0] == make_group(
+        "a b", state="wrong", text=f"rank 1 on b, all_reduce: {wrong}"
+    )
     assert run["groups"][1]["state"] == "measured"
     silent = bisected.build_bisect_run(seen, [["a", "b"], ["c", "d"]], {**said, "d": None})
     assert silent["groups"][1]["state"] == "failed"
@@ -108,18 +116,18 @@ def test_a_timeout_under_load_is_no_verdict_unless_others_finished(alone: bool, 
     for number, name in enumerate(NAMES):
         (rank,) = said[name]["ranks"].values()
         said[name]["ranks"] = {str(number % 2): rank}
-    said["b"] = broken(seen, "b", "bandwidth", "begin")
+    said["b"] = make_broken_answer(seen, "b", "bandwidth", "begin")
     said["b"]["ended"] = {"codes": {}, "killed": [1], "seconds": 120.0, "load": 40.0, "cpus": 2}
     groups = [["a", "b"]] if alone else [["a", "b"], ["c", "d"]]
     assert bisected.build_bisect_run(seen, groups, said)["groups"][0]["state"] == state
 
 
-WHOLE = [group("a b c d", SLOW)]
-ROWS = [group("a b", SLOW), group("c d")]
+WHOLE = [make_group("a b c d", SLOW)]
+ROWS = [make_group("a b", SLOW), make_group("c d")]
 
 
 def test_the_slow_node_is_named() -> None:
-    found = only(told(WHOLE, ROWS, [group("a c"), group("b d", SLOW)]))
+    found = get_only_finding(check_runs(WHOLE, ROWS, [make_group("a c"), make_group("b d", SLOW)]))
     assert (found.code, found.rung, found.node, found.peer) == ("VC-880", "L5", "b", "")
     assert "run 2: a b: 0.2 Gbit/s | c d: 5.5 Gbit/s" in found.seen
     assert "--bandwidth" in found.check
@@ -128,15 +136,19 @@ def test_the_slow_node_is_named() -> None:
 
 @pytest.mark.parametrize(("state", "code"), [("wrong", "VC-881"), ("failed", "VC-882")])
 def test_the_node_with_wrong_numbers_and_the_failing_one_are_named(state: str, code: str) -> None:
-    bad = [group("a b", state=state), group("c d")]
-    found = only(
-        told([group("a b c d", state=state)], bad, [group("a c", state=state), group("b d")])
+    bad = [make_group("a b", state=state), make_group("c d")]
+    found = get_only_finding(
+        check_runs(
+            [make_group("a b c d", state=state)],
+            bad,
+            [make_group("a c", state=state), make_group("b d")],
+        )
     )
     assert (found.code, found.rung, found.node) == (code, "L4", "a")
 
 
 def test_two_that_are_bad_only_together_are_named_together() -> None:
-    found = only(told(WHOLE, ROWS, [group("a c"), group("b d")]))
+    found = get_only_finding(check_runs(WHOLE, ROWS, [make_group("a c"), make_group("b d")]))
     assert (found.code, found.node, found.peer) == ("VC-883", "a", "b")
     assert "not with only one of them" in found.cause
 
@@ -145,21 +157,25 @@ def test_indistinguishable_nodes_are_reported() -> None:
     seen = of_four()
     names = ["a", "b"]
     plan: Any = {**seen.plan, "nodes": {n: seen.plan["nodes"][n] for n in names}}
-    runs: list[BisectRun] = [{"groups": [group("a b", state="wrong")]}]
-    found = only(bisected.check_bisect_runs(replace(seen, plan=plan, bisect=runs)))
+    runs: list[BisectRun] = [{"groups": [make_group("a b", state="wrong")]}]
+    found = get_only_finding(bisected.check_bisect_runs(replace(seen, plan=plan, bisect=runs)))
     assert found.code == "VC-884"
     assert "a, or b, or a and b only together" in found.cause
 
 
 def test_unexplained_runs_are_reported() -> None:
     """All of four nodes are well in pairs and bad in other pairs: a fault an intermittent one."""
-    wrong = [group("a b", state="wrong"), group("c d", state="wrong")]
-    found = only(told([group("a b c d")], wrong, [group("a c"), group("b d")]))
+    wrong = [make_group("a b", state="wrong"), make_group("c d", state="wrong")]
+    found = get_only_finding(
+        check_runs([make_group("a b c d")], wrong, [make_group("a c"), make_group("b d")])
+    )
     assert found.code == "VC-885"
 
 
 def test_healthy_groups_give_no_finding() -> None:
-    assert told([group("a b c d", 4.0)], [group("a b"), group("c d", 3.0)]) == []
+    assert (
+        check_runs([make_group("a b c d", 4.0)], [make_group("a b"), make_group("c d", 3.0)]) == []
+    )
     assert bisected.check_bisect_runs(of_four()) == []
 
 
@@ -168,12 +184,14 @@ def test_the_finding_fails_its_check_and_is_in_the_result() -> None:
     nodes: Any = copy.deepcopy(dict(seen.nodes))
     for name in NAMES:
         rank = seen.plan["nodes"][name]["ranks"][0]
-        nodes[name]["gloo"] = broken(seen, name, "all_reduce", "wrong", text="got 7.0", seen="7.0")
+        nodes[name]["gloo"] = make_broken_answer(
+            seen, name, "all_reduce", "wrong", text="got 7.0", seen="7.0"
+        )
         assert nodes[name]["gloo"]["ranks"][str(rank)]["events"]
     runs: list[BisectRun] = [
-        {"groups": [group("a b c d", state="wrong", text="rank 0 on a")]},
-        {"groups": [group("a b", state="wrong"), group("c d")]},
-        {"groups": [group("a c", state="wrong"), group("b d")]},
+        {"groups": [make_group("a b c d", state="wrong", text="rank 0 on a")]},
+        {"groups": [make_group("a b", state="wrong"), make_group("c d")]},
+        {"groups": [make_group("a c", state="wrong"), make_group("b d")]},
     ]
     seen = replace(seen, nodes=nodes, bisect=runs)
     rungs, _ = verification.judge_all_checks(seen)
@@ -189,7 +207,7 @@ def test_the_finding_fails_its_check_and_is_in_the_result() -> None:
     assert "bisect: run 2: a b: wrong | c d: 5.5 Gbit/s" in lines
 
 
-def registered(seen: ClusterObservations) -> dict[str, Any]:
+def register_answers(seen: ClusterObservations) -> dict[str, Any]:
     """Return what the role registered: all answers to a query in one place."""
     parts: dict[str, Any] = {}
     for name, said in seen.nodes.items():
@@ -210,7 +228,7 @@ def test_filters_hand_the_search_to_ansible() -> None:
         "init_timeout": 10,
         "inventory": "inv",
     }
-    told = registered(seen)
+    told = register_answers(seen)
     runs = verify_cluster.ladder_bisect_first(seen.plan, told, options, True)
     assert verify_cluster.ladder_bisect_first(seen.plan, told, options, False) == []
     following = verify_cluster.ladder_bisect_next(seen.plan, told, {**options, "bisect": runs})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from torch_samples import seen, wheels
+from torch_samples import make_node, wheels
 
 from fullmesh.border import validate_answer, validate_registered
 from fullmesh.filters import torch_runtime
@@ -39,14 +39,15 @@ def test_keys_that_ansible_adds_are_not_part_of_the_answer() -> None:
     )
     # an answer's own "changed" stays, another's goes
     assert (
-        validate_registered(VenvSeen, {**seen(), **ADDED, "changed": False}, "torch_venv") == seen()
+        validate_registered(VenvSeen, {**make_node(), **ADDED, "changed": False}, "torch_venv")
+        == make_node()
     )
 
 
 def test_a_loops_results_give_each_node_its_wheels() -> None:
     key = torch_runtime.torch_runtime.derive_target_key("lock", "3.11", "x86_64")
     results = [{**wheels(key=one), **ADDED, **LOOP} for one in ("other", key)]
-    said = {**seen(), **ADDED, "changed": False}
+    said = {**make_node(), **ADDED, "changed": False}
     assert torch_runtime.torch_runtime_wheels(results, said, "lock")["key"] == key
     wanted = {"lock": "lock", "index": "https://index"}
     variables = {"__torch_runtime_seen": said, "__torch_runtime_wanted": wanted}

@@ -91,7 +91,7 @@ def test_one_changed_byte_is_found(packed: dict[str, Any], place: int) -> None:
     assert nothing_unpacked(packed)
 
 
-def sealed(path: Path, files: list[tuple[str, bytes, str]]) -> None:
+def seal_archive(path: Path, files: list[tuple[str, bytes, str]]) -> None:
     """An archive whose own checksum is right and whose inside is not."""
     index = {"schema": 1, "contents": {}, "files": {name: digest for name, _, digest in files}}
     with tarfile.open(path, "w") as tar:
@@ -104,7 +104,7 @@ def sealed(path: Path, files: list[tuple[str, bytes, str]]) -> None:
 
 @pytest.mark.parametrize("name", ["wheels/a.whl", "../outside"])
 def test_a_file_that_differs_from_the_index_is_refused(tmp_path: Path, name: str) -> None:
-    sealed(tmp_path / "b.tar", [(name, b"x", "0" * 64)])
+    seal_archive(tmp_path / "b.tar", [(name, b"x", "0" * 64)])
     order = {"path": str(tmp_path / "b.tar"), "folder": str(tmp_path / "opened")}
     with pytest.raises(archive.BundleError, match="BN-102"):
         archive.open_bundle(order)

@@ -17,11 +17,11 @@ FILES = {
 }
 
 
-def listed(pattern: str) -> list[str]:
+def list_files(pattern: str) -> list[str]:
     return [path for path in FILES if fnmatch(path, pattern)]
 
 
-KNOWN = read_configured_networks(FILES.__getitem__, listed)
+KNOWN = read_configured_networks(FILES.__getitem__, list_files)
 
 
 def view(routes: list[engine.Route], *addresses: str, up: bool = True) -> engine.KernelView:

@@ -49,7 +49,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def put(folder: Path, **files: str) -> None:
+def write_files(folder: Path, **files: str) -> None:
     """Write files, with their folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
@@ -68,15 +68,15 @@ def plan(node: Path, ranks: int = 1, **more: Any) -> None:
         {"name": os.uname().nodename, "address": "127.0.0.1", "names": [], "local_ranks": ranks},
         *more.pop("peers", []),
     ]
-    put(node, NODES=json.dumps({"nodes": nodes, **more}))
+    write_files(node, NODES=json.dumps({"nodes": nodes, **more}))
 
 
 def gpu(node: Path, number: int = 1, config: bytes = b"\xde\x10\x30\x23", **more: str) -> None:
     """Put a GPU on the bus, behind a port of its own."""
     here = node / f"devices/port{number}/0000:0{number}:00.0"
     files = {"vendor": "0x10de", "class": "0x030200", "current_link_width": "16"}
-    put(here, **{**files, "max_link_width": "16", **more})
-    put(here.parent, max_link_width="16")
+    write_files(here, **{**files, "max_link_width": "16", **more})
+    write_files(here.parent, max_link_width="16")
     (here / "config").write_bytes(config)
     (node / "PCI").mkdir(exist_ok=True)
     (node / "PCI" / here.name).symlink_to(here)
@@ -103,7 +103,7 @@ esac"""
 def test_healthy_gpus_give_nothing(node: Path) -> None:
     gpu(node, 1)
     gpu(node, 2)
-    put(node, MODULE="550.54.15\n", **{"libnvidia-ml.so.550.54.15": ""})
+    write_files(node, MODULE="550.54.15\n", **{"libnvidia-ml.so.550.54.15": ""})
     plan(node, ranks=2)
     assert codes(check_node.check_gpus()) == []
     program(node, "nvidia-smi", smi("0, 00000000:01:00.0, 0", "1, 00000000:02:00.0, [N/A]"))
@@ -113,7 +113,7 @@ def test_healthy_gpus_give_nothing(node: Path) -> None:
 
 GPU_FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a GPU that fell off the bus": ("HC-102", lambda node: gpu(node, 2, config=b"\xff" * 64)),
-    "another driver is installed": ("HC-104", lambda node: put(node, MODULE="535.183.01")),
+    "another driver is installed": ("HC-104", lambda node: write_files(node, MODULE="535.183.01")),
     "fewer lanes": ("HC-105", lambda node: gpu(node, 2, current_link_width="8")),
 }
 
@@ -122,14 +122,14 @@ GPU_FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
 def test_a_fault_of_a_gpu(name: str, node: Path) -> None:
     code, fault = GPU_FAULTS[name]
     gpu(node)
-    put(node, MODULE="550.54.15", **{"libnvidia-ml.so.550.54.15": ""})
+    write_files(node, MODULE="550.54.15", **{"libnvidia-ml.so.550.54.15": ""})
     fault(node)
     assert codes(check_node.check_gpus()) == [code]
 
 
 def earlier_gpus(node: Path, gpus: object) -> None:
     """Write a manifest of a run that saw these GPUs."""
-    put(node, MANIFEST=json.dumps({"gpus": gpus, "state": {}}))
+    write_files(node, MANIFEST=json.dumps({"gpus": gpus, "state": {}}))
 
 
 def test_a_gpu_that_has_gone_since_the_last_run(node: Path) -> None:
@@ -160,13 +160,13 @@ def test_more_ranks_than_gpus_are_no_fault(gpus: object, node: Path) -> None:
 
 def test_a_slot_with_fewer_lanes_than_the_gpu_is_no_fault(node: Path) -> None:
     gpu(node, current_link_width="8")
-    put(node / "devices/port1", max_link_width="8")
+    write_files(node / "devices/port1", max_link_width="8")
     assert codes(check_node.check_gpus()) == []
 
 
 def test_switches_need_the_fabric_manager(node: Path) -> None:
     gpu(node)
-    put(node / "PCI/0000:09:00.0", vendor="0x10de", **{"class": "0x068000"})
+    write_files(node / "PCI/0000:09:00.0", vendor="0x10de", **{"class": "0x068000"})
     for state, wanted in (("active", []), ("failed", ["HC-106"]), ("inactive", ["HC-106"])):
         program(node, "systemctl", f"echo {state}")
         assert codes(check_node.check_gpus()) == wanted
@@ -184,7 +184,7 @@ def test_switches_need_the_fabric_manager(node: Path) -> None:
     ],
 )
 def test_the_drivers_answer(script: str, wanted: list[str] | None, node: Path) -> None:
-    put(node, MODULE="550.54.15")
+    write_files(node, MODULE="550.54.15")
     program(node, "nvidia-smi", script)
     found = fullmesh_check.run_check(check_node.check_smi)
     if wanted is None:
@@ -196,7 +196,7 @@ def test_the_drivers_answer(script: str, wanted: list[str] | None, node: Path) -
 def test_a_gpu_that_the_driver_does_not_show(node: Path) -> None:
     gpu(node, 1)
     gpu(node, 2)
-    put(node, MODULE="550.54.15")
+    write_files(node, MODULE="550.54.15")
     program(node, "nvidia-smi", smi("0, 00000000:01:00.0, 0"))
     plan(node, ranks=2)
     (found,) = check_node.check_smi()
@@ -216,7 +216,7 @@ def test_a_gpu_that_the_driver_does_not_show(node: Path) -> None:
     ],
 )
 def test_memory_rows_that_are_remapped(rows: str, wanted: str, node: Path) -> None:
-    put(node, MODULE="550.54.15")
+    write_files(node, MODULE="550.54.15")
     program(node, "nvidia-smi", smi("0, 00000000:01:00.0, 0", rows=rows))
     found = list(check_node.check_remapping())
     assert [(one.code, one.text) for one in found] == ([("HC-103", wanted)] if wanted else [])
@@ -226,7 +226,7 @@ def test_memory_rows_that_are_remapped(rows: str, wanted: str, node: Path) -> No
     "script", ["echo 'ERROR: Option --query is not recognized.'; exit 1", "echo lost; exit 15"]
 )
 def test_an_nvidia_smi_without_a_table_of_rows(script: str, node: Path) -> None:
-    put(node, MODULE="550.54.15")
+    write_files(node, MODULE="550.54.15")
     program(node, "nvidia-smi", script)
     assert fullmesh_check.run_check(check_node.check_remapping)["state"] == "skipped"
 
@@ -237,8 +237,8 @@ def test_an_nvidia_smi_without_a_table_of_rows(script: str, node: Path) -> None:
 def kernel_log(node: Path, *lines: str, seconds: float = 60.0) -> None:
     """Write messages of the kernel, and let the node be no container."""
     when = int(1e6 * (time.monotonic() - seconds))
-    put(node, KMSG="".join(f"4,{at},{when},-;{text}\n" for at, text in enumerate(lines)))
-    put(node, MODULE="550.54.15")
+    write_files(node, KMSG="".join(f"4,{at},{when},-;{text}\n" for at, text in enumerate(lines)))
+    write_files(node, MODULE="550.54.15")
     program(node, "systemd-detect-virt", "echo none; exit 1")
 
 
@@ -309,23 +309,25 @@ def test_the_interface_of_the_cluster_address(
     files: dict[str, str], wanted: list[str], node: Path
 ) -> None:
     plan(node)
-    put(node / "NET/lo", **files)
+    write_files(node / "NET/lo", **files)
     assert codes(check_node.check_interfaces()) == wanted
 
 
 def test_a_cluster_address_that_is_gone(node: Path) -> None:
     own = {"name": os.uname().nodename, "address": "192.0.2.7", "names": []}
-    put(node, NODES=json.dumps({"nodes": [own]}))
+    write_files(node, NODES=json.dumps({"nodes": [own]}))
     assert codes(check_node.check_interfaces()) == ["HC-112"]
     for text in ("", "{", "[]", '{"nodes": 7}', '{"nodes": [{"name": "other"}]}'):
-        put(node, NODES=text)
+        write_files(node, NODES=text)
         assert fullmesh_check.run_check(check_node.check_interfaces)["state"] == "skipped"
 
 
 def test_a_node_knows_itself_without_its_address(node: Path) -> None:
     """Its host name is another one, and its interface has lost the address."""
     nodes = [{"name": f"n{at}", "address": f"192.0.2.{at}", "names": []} for at in (6, 7)]
-    put(node, NODES=json.dumps({"nodes": nodes}), ENVIRONMENT="X=1\nFULLMESH_ADDRESS=192.0.2.7\n")
+    write_files(
+        node, NODES=json.dumps({"nodes": nodes}), ENVIRONMENT="X=1\nFULLMESH_ADDRESS=192.0.2.7\n"
+    )
     (found,) = check_node.check_interfaces()
     assert (found.code, found.text) == ("HC-112", "no interface has the cluster address 192.0.2.7")
     assert [one.name for one in check_links.list_peers("")] == ["n6"]
@@ -345,12 +347,14 @@ def test_an_interface_without_a_link_loses_its_address(
     interface: object, wanted: str, node: Path
 ) -> None:
     """The link is the cause."""
-    put(node, NODES=json.dumps({"nodes": [{"name": os.uname().nodename, "address": "192.0.2.7"}]}))
+    write_files(
+        node, NODES=json.dumps({"nodes": [{"name": os.uname().nodename, "address": "192.0.2.7"}]})
+    )
     owned = [{"interface": "eth9", "address": "192.0.2.9/24"}]
     owned.append({"interface": interface, "address": "192.0.2.7/24"})  # type: ignore[dict-item]
-    put(node, MANIFEST=json.dumps({"owned": {"addresses": owned}}))
-    put(node / "NET/eth7", carrier="", operstate="down")
-    put(node / "NET/eth8", carrier="1", operstate="up")
+    write_files(node, MANIFEST=json.dumps({"owned": {"addresses": owned}}))
+    write_files(node / "NET/eth7", carrier="", operstate="down")
+    write_files(node / "NET/eth8", carrier="1", operstate="up")
     assert codes(check_node.check_interfaces()) == [wanted]
 
 
@@ -365,10 +369,10 @@ def test_without_an_answer_of_ip_no_address_is_called_missing(script: str, node:
 def test_rdma_on_another_interface_is_not_the_jobs(node: Path) -> None:
     plan(node)
     for name, held, state in (("mlx5_0", "lo", "4: ACTIVE"), ("mlx5_1", "eth7", "1: DOWN")):
-        put(node / f"RDMA/{name}/ports/1", state=state)
+        write_files(node / f"RDMA/{name}/ports/1", state=state)
         (node / f"RDMA/{name}/device/net/{held}").mkdir(parents=True)
     assert codes(check_node.check_interfaces()) == []
-    put(node / "RDMA/mlx5_0/ports/1", state="2: INIT")
+    write_files(node / "RDMA/mlx5_0/ports/1", state="2: INIT")
     assert codes(check_node.check_interfaces()) == ["HC-114"]
 
 
@@ -495,7 +499,7 @@ def test_a_mount_whose_server_answers_with_an_error(
 @as_root
 def test_drift_from_the_manifest(node: Path) -> None:
     assert fullmesh_check.run_check(check_node.check_drift)["state"] == "skipped"
-    put(node, file="as configured")
+    write_files(node, file="as configured")
     program(node, "systemctl", "echo active")
     state = {
         "file": {str(node / "file"): fingerprint.fingerprint_path(str(node / "file"))},
@@ -504,7 +508,7 @@ def test_drift_from_the_manifest(node: Path) -> None:
         "service": {"chronyd": {"active": True, "enabled": True}},
         "package": {"chrony": "4.3"},
     }
-    put(node, MANIFEST=json.dumps({"state": state}))
+    write_files(node, MANIFEST=json.dumps({"state": state}))
     assert codes(check_node.check_drift()) == []
     faults: dict[str, dict[str, Any]] = {
         "file": {str(node / "file"): "absent"},
@@ -513,12 +517,12 @@ def test_drift_from_the_manifest(node: Path) -> None:
         "service": {"chronyd": {"active": False, "enabled": True}},
     }
     for kind, held in faults.items():
-        put(node, MANIFEST=json.dumps({"state": {**state, kind: held}}))
+        write_files(node, MANIFEST=json.dumps({"state": {**state, kind: held}}))
         (found,) = check_node.check_drift()
         assert found.code == "HC-151"
         assert f"{kind} {next(iter(held))}" in found.text
     for text in ("{", "[]", "7", '{"state": 7}', '{"state": {"file": 7}}'):
-        put(node, MANIFEST=text)
+        write_files(node, MANIFEST=text)
         assert fullmesh_check.run_check(check_node.check_drift)["state"] == "unknown"
 
 
@@ -554,7 +558,7 @@ def test_the_peers_are_of_the_file_the_job_or_the_plan(
     assert [one.address for one in check_links.list_peers("")] == ["198.51.100.2", "198.51.100.3"]
     monkeypatch.setenv("SLURM_JOB_NODELIST", f"{os.uname().nodename},host3")
     assert [one.address for one in check_links.list_peers("")] == ["198.51.100.3"]
-    put(node, hosts="# mine\nn2 slots=8\n\n198.51.100.9\n")
+    write_files(node, hosts="# mine\nn2 slots=8\n\n198.51.100.9\n")
     found = check_links.list_peers(str(node / "hosts"))
     assert [one.address for one in found] == ["198.51.100.2", "198.51.100.9"]
     assert (
@@ -655,7 +659,7 @@ def test_real_links(fault: str, wanted: list[str], words: str, tmp_path: Path) -
     own = {"name": "n1", "address": "10.9.9.1", "names": []}
     peer = {"name": "n2", "address": "10.9.9.2", "names": []}
     ports = {"first": 50000, "last": 54095}
-    put(tmp_path, plan=json.dumps({"nodes": [own, peer], "data_ports": ports}))
+    write_files(tmp_path, plan=json.dumps({"nodes": [own, peer], "data_ports": ports}))
     script = NETWORK.replace("FAULT", fault)
     done = subprocess.run(
         [

@@ -26,15 +26,15 @@ BUSY = 10.0  # seconds where 2 are promised: other processes of this machine del
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs namespaces of its own")
 
 
-def nothing() -> Iterator[HealthFinding]:
+def find_nothing() -> Iterator[HealthFinding]:
     yield from ()
 
 
-def broken() -> Iterator[HealthFinding]:
+def find_broken_gpu() -> Iterator[HealthFinding]:
     yield HealthFinding("HC-102", "a GPU\x1b[2J is gone", "look")
 
 
-def isolated() -> Iterator[HealthFinding]:
+def find_isolation() -> Iterator[HealthFinding]:
     peers = tuple(f"n{number}".ljust(253, "x") for number in range(1024))
     yield HealthFinding("HC-161", "no peer answers", "look", peers)
 
@@ -44,7 +44,7 @@ def sleeping() -> Iterator[HealthFinding]:
     yield from ()
 
 
-def computing() -> Iterator[HealthFinding]:
+def compute_forever() -> Iterator[HealthFinding]:
     while True:
         pass
 
@@ -54,7 +54,7 @@ def raising() -> Iterator[HealthFinding]:
 
 
 def raising_later() -> Iterator[HealthFinding]:
-    yield from broken()
+    yield from find_broken_gpu()
     raise KeyError("surprise")
 
 
@@ -70,16 +70,20 @@ def with_a_child() -> Iterator[HealthFinding]:
 @pytest.mark.parametrize(
     ("checks", "status", "words"),
     [
-        ([nothing], 0, "is fit for jobs (check0)"),
-        ([nothing, broken], 1, "is not fit for jobs: [HC-102] a GPU?[2J is gone. Fix: look"),
-        ([broken, sleeping], 1, "[HC-102]"),
-        ([nothing, sleeping], 2, "could not be checked: check1: no result in"),
+        ([find_nothing], 0, "is fit for jobs (check0)"),
+        (
+            [find_nothing, find_broken_gpu],
+            1,
+            "is not fit for jobs: [HC-102] a GPU?[2J is gone. Fix: look",
+        ),
+        ([find_broken_gpu, sleeping], 1, "[HC-102]"),
+        ([find_nothing, sleeping], 2, "could not be checked: check1: no result in"),
         ([with_a_child], 2, "no result in"),
-        ([computing], 2, "check0: "),
+        ([compute_forever], 2, "check0: "),
         ([raising], 2, "KeyError: 'surprise'"),
         ([raising_later], 1, "[HC-102]"),
         ([killed], 2, "it ended without a result"),
-        ([isolated], 1, "[HC-161] no peer answers"),
+        ([find_isolation], 1, "[HC-161] no peer answers"),
     ],
 )
 def test_the_verdict_and_its_deadline(

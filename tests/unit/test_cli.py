@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.cli.playbook import PlaybookCLI
-from report_samples import built, dropped
+from report_samples import build_result, make_dropped_link
 
 from fullmesh import __version__, catalogue, cli
 from fullmesh.faults import InvalidInputError
@@ -339,7 +339,7 @@ def test_report_as_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(report, "RUNS", tmp_path)
-    for name, result in (("1", built()), ("2", dropped())):
+    for name, result in (("1", build_result()), ("2", make_dropped_link())):
         (tmp_path / name).mkdir()
         (tmp_path / name / "result.json").write_text(json.dumps(result))
     one, two = str(tmp_path / "1"), str(tmp_path / "2")

@@ -103,7 +103,7 @@ def port(base: Path, device: str, layer: str, interface: str = "", **about: Any)
             (here / f"gid_attrs/ndevs/{index}").write_text(interface + "\n")
 
 
-def seen(base: Path, plan: dict[str, Any] = PLAN) -> dict[str, str]:
+def survey_fabric(base: Path, plan: dict[str, Any] = PLAN) -> dict[str, str]:
     """The fabric's variables on a machine with these ports."""
     names = sorted(one.name for one in base.iterdir() if one.name != "drivers")
     ports = [
@@ -119,14 +119,17 @@ def test_roce_on_the_clusters_interfaces(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_1", "Ethernet", "eth2")
     port(tmp_path, "mlx5_2", "Ethernet", "storage0")
     port(tmp_path, "mlx5_3", "Ethernet", "eth2", state="1: DOWN")
-    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
+    assert survey_fabric(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
 
 
 def test_the_gid_index_is_left_to_nccl(tmp_path: Path) -> None:
     """A pin breaks when the table changes. NCCL searches for IPv4 unless the family is set."""
     port(tmp_path, "mlx5_0", "Ethernet", "eth1")
-    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1"}
-    assert seen(tmp_path, V6) == {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_ADDR_FAMILY": "AF_INET6"}
+    assert survey_fabric(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1"}
+    assert survey_fabric(tmp_path, V6) == {
+        "NCCL_IB_HCA": "=mlx5_0:1",
+        "NCCL_IB_ADDR_FAMILY": "AF_INET6",
+    }
 
 
 def test_two_dgx_sparks_use_both_halves_of_a_port(tmp_path: Path) -> None:
@@ -155,20 +158,20 @@ def test_two_dgx_sparks_use_both_halves_of_a_port(tmp_path: Path) -> None:
 def test_infiniband_before_an_ethernet_port_for_storage(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_0", "InfiniBand", gids=[(LOCAL_GID, "IB/RoCE v1")])
     port(tmp_path, "mlx5_1", "Ethernet", "eth1")
-    assert seen(tmp_path) == seen(tmp_path, V6) == {"NCCL_IB_HCA": "=mlx5_0:1"}
+    assert survey_fabric(tmp_path) == survey_fabric(tmp_path, V6) == {"NCCL_IB_HCA": "=mlx5_0:1"}
 
 
 def test_rails_that_are_no_link_of_the_plan(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_0", "Ethernet", "rail0")
     port(tmp_path, "mlx5_1", "Ethernet", "rail1")
-    assert seen(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
+    assert survey_fabric(tmp_path) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1"}
 
 
 def test_efa_and_dead_ports_get_no_variable(tmp_path: Path) -> None:
     """EFA's device is below /sys/class/infiniband as well, and is none for NCCL's own verbs code."""
     port(tmp_path, "rdmap0s6", "Unspecified", driver="efa", gids=[(LOCAL_GID, "IB/RoCE v1")])
     port(tmp_path, "mlx5_0", "Ethernet", "eth1", state="1: DOWN")
-    assert seen(tmp_path) == {}
+    assert survey_fabric(tmp_path) == {}
 
 
 @pytest.mark.parametrize(("speed", "more"), [(0, 0), (25_000, 0), (100_000, 2), (200_000, 2)])

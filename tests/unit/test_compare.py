@@ -29,7 +29,7 @@ def healthy() -> records.World:
     return records.load_world("healthy")
 
 
-def look(*changes: Break) -> ClusterEvidence:
+def build_evidence(*changes: Break) -> ClusterEvidence:
     world = copy.deepcopy(healthy())
     combine(*changes)(world)
     return judge.build_evidence(
@@ -37,7 +37,7 @@ def look(*changes: Break) -> ClusterEvidence:
     )
 
 
-def third(world: records.World) -> None:
+def add_third_node(world: records.World) -> None:
     """A node more, a copy of the first: names and addresses of its own."""
     world["plan"]["nodes"]["el2"] = copy.deepcopy(world["plan"]["nodes"][EL])
     world["plan"]["nodes"]["el2"].update(address="10.78.5.13", host="el2")
@@ -50,17 +50,19 @@ def third(world: records.World) -> None:
     world["nodes"]["el2"] = other
 
 
-def new(found: list[CauseCandidate]) -> list[CauseCandidate]:
+def list_new(found: list[CauseCandidate]) -> list[CauseCandidate]:
     return [one for one in found if one.what not in USUAL]
 
 
 def test_healthy_nodes_differ_only_in_names_and_volatile_values() -> None:
-    assert new(compare.find_differences(look())) == []
-    assert compare.find_shared_identities(look()) == []
+    assert list_new(compare.find_differences(build_evidence())) == []
+    assert compare.find_shared_identities(build_evidence()) == []
 
 
 def test_a_value_is_shown_with_its_nodes() -> None:
-    (one,) = new(compare.find_differences(look(change_sysctl("net.ipv4.conf.all.arp_ignore", "1"))))
+    (one,) = list_new(
+        compare.find_differences(build_evidence(change_sysctl("net.ipv4.conf.all.arp_ignore", "1")))
+    )
     assert one.what == "sysctls/net.ipv4.conf.all.arp_ignore"
     assert one.values == {"0": [EL], "1": [UB]}
     assert set(one.odd) == {EL, UB}  # with two nodes, either may be right
@@ -68,7 +70,7 @@ def test_a_value_is_shown_with_its_nodes() -> None:
 
 def test_the_odd_one_of_three_nodes_is_named() -> None:
     found = compare.find_differences(
-        look(third, change_sysctl("net.ipv4.conf.all.arp_ignore", "1"))
+        build_evidence(add_third_node, change_sysctl("net.ipv4.conf.all.arp_ignore", "1"))
     )
     (one,) = [one for one in found if one.what.startswith("sysctls/")]
     assert (one.odd, list(one.values)[-1], one.weight) == ((UB,), "0", 1)
@@ -79,13 +81,16 @@ def test_a_shared_identity_is_found_on_any_nic() -> None:
         for name in (EL, UB):
             get_survey(world, name)["interfaces"][-1]["mac"] = "02:00:00:00:00:01"
 
-    (one,) = compare.find_shared_identities(look(one_mac))
+    (one,) = compare.find_shared_identities(build_evidence(one_mac))
     assert (one.what, one.values) == ("hardware address", {"02:00:00:00:00:01": [EL, UB]})
 
 
 def test_no_comparison_if_every_finding_has_a_cause() -> None:
     assert (
-        compare.rank_candidates(look(change_sysctl("net.ipv4.conf.all.arp_ignore", "1")), []) == []
+        compare.rank_candidates(
+            build_evidence(change_sysctl("net.ipv4.conf.all.arp_ignore", "1")), []
+        )
+        == []
     )
     mild = Finding("VC-201", "L2", "x", node=UB, severity="warning")
     assert compare.list_unexplained_errors([mild]) == []
@@ -95,16 +100,18 @@ def test_candidates_are_weighed_against_the_symptom() -> None:
     def mtu(world: records.World) -> None:
         next(nic for nic in get_survey(world)["interfaces"] if nic["name"] == "eth1")["mtu"] = 9000
 
-    both = look(mtu, change_sysctl("net.ipv4.conf.all.arp_ignore", "1"))
-    assert new(compare.rank_candidates(both, [LARGE]))[0].what == "interfaces/CARD/mtu"
+    both = build_evidence(mtu, change_sysctl("net.ipv4.conf.all.arp_ignore", "1"))
+    assert list_new(compare.rank_candidates(both, [LARGE]))[0].what == "interfaces/CARD/mtu"
     assert (
-        new(compare.rank_candidates(both, [DROPPED]))[0].what
+        list_new(compare.rank_candidates(both, [DROPPED]))[0].what
         == "sysctls/net.ipv4.conf.all.arp_ignore"
     )
 
 
 def test_nodes_that_the_symptom_does_not_touch_are_no_candidates() -> None:
-    elsewhere = look(third, change_sysctl("net.ipv4.conf.all.arp_ignore", "1", "el2"))
+    elsewhere = build_evidence(
+        add_third_node, change_sysctl("net.ipv4.conf.all.arp_ignore", "1", "el2")
+    )
     found = compare.rank_candidates(elsewhere, [DROPPED])
     assert "sysctls/net.ipv4.conf.all.arp_ignore" not in [one.what for one in found]
 
@@ -117,7 +124,7 @@ def test_of_many_nodes_some_are_held_against_the_broken_ones() -> None:
         def nodes(self) -> list[str]:
             return [f"n{number}" for number in range(2000)]
 
-    made = look()
+    made = build_evidence()
     chosen = compare.select_compared_nodes(Many(made.seen, made.plan), {"n1999", "n7"})
     assert chosen[:2] == ["n7", "n1999"]
     assert len(chosen) == len(set(chosen)) == 2 + compare.NODES_MOST
@@ -128,8 +135,10 @@ def test_of_many_nodes_some_are_held_against_the_broken_ones() -> None:
 
 
 def test_differences_that_cannot_matter_are_omitted() -> None:
-    found = compare.rank_candidates(look(set_survey_part("shm", {"size": 1, "free": 1})), [DROPPED])
-    assert new(found) == []
+    found = compare.rank_candidates(
+        build_evidence(set_survey_part("shm", {"size": 1, "free": 1})), [DROPPED]
+    )
+    assert list_new(found) == []
 
 
 def test_any_change_is_among_the_first_candidates_without_a_rule() -> None:
@@ -141,12 +150,12 @@ def test_any_change_is_among_the_first_candidates_without_a_rule() -> None:
             for found in (*compare.find_differences(one), *compare.find_shared_identities(one))
         }
 
-    before = all_of(look())
+    before = all_of(build_evidence())
     hit: set[str] = set()
     other: set[str] = set()
     missed: set[str] = set()
     for name, (_, _, change) in CHANGES.items():
-        changed = look(change)
+        changed = build_evidence(change)
         fresh = all_of(changed) - before
         first = {one.what for one in compare.rank_candidates(changed, [DROPPED])}
         if first & fresh:

@@ -49,7 +49,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def started(tool: str, *argv: str) -> list[str]:
+def start_container(tool: str, *argv: str) -> list[str]:
     with pytest.raises(Started) as ran:
         container.main([tool, *argv])
     path, words = json.loads(str(ran.value))
@@ -57,7 +57,7 @@ def started(tool: str, *argv: str) -> list[str]:
     return [str(one) for one in words]
 
 
-def given(words: list[str]) -> dict[str, str]:
+def parse_options(words: list[str]) -> dict[str, str]:
     told = [word.removeprefix("--env=") for word in words if word.startswith("--env=")]
     return dict(one.split("=", 1) for one in told)
 
@@ -68,12 +68,12 @@ def test_it_gets_the_hosts_network_and_the_plan(
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
     monkeypatch.setenv("SECRET_TOKEN", "not for it")
-    words = started(
+    words = start_container(
         "podman", "-v", "/data:/data", "image:1", "torchrun", "train.py", "--net", "resnet"
     )
     assert words[1:5] == ["run", "--rm", "--network=host", "--ipc=host"]
     assert words[-7:] == ["-v", "/data:/data", "image:1", "torchrun", "train.py", "--net", "resnet"]
-    env = given(words)
+    env = parse_options(words)
     assert env.items() >= {
         ("PET_NNODES", "2"),
         ("PET_NPROC_PER_NODE", "2"),
@@ -119,7 +119,7 @@ def test_rdma_and_amds_gpus_come_along(node: Path, monkeypatch: pytest.MonkeyPat
         place = node / name
         place.mkdir()
         monkeypatch.setattr(container, name, str(place))
-    words = started("docker", "image", "torchrun", "train.py")
+    words = start_container("docker", "image", "torchrun", "train.py")
     assert f"--device={node}/AMD" in words
     assert f"--device={node}/RDMA" in words
     assert "--group-add=video" in words
@@ -140,11 +140,11 @@ def test_nvidias_gpus_come_as_the_node_describes_them(
     (node / "cdi/other.json").write_text('{"kind": "vendor.com/nic"}')
     assert not container.has_cdi()
     (node / "cdi/nvidia.yaml").write_text("cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n")
-    assert "--device=nvidia.com/gpu=all" in started("podman", "image")
+    assert "--device=nvidia.com/gpu=all" in start_container("podman", "image")
     hook = node / container.DOCKER_HOOK
     hook.write_text("#!/bin/sh\n")
     hook.chmod(0o755)
-    assert "--gpus=all" in started("docker", "image")
+    assert "--gpus=all" in start_container("docker", "image")
 
 
 @pytest.mark.parametrize(
@@ -173,14 +173,14 @@ def test_a_call_that_cannot_work_is_refused(
     ],
 )
 def test_arguments_after_the_image_belong_to_the_image(node: Path, argv: list[str]) -> None:
-    assert started("podman", *argv)[-len(argv) :] == argv
+    assert start_container("podman", *argv)[-len(argv) :] == argv
 
 
 def test_the_hook_is_installed_on_request(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "PYTHONPATH" not in given(started("podman", "image"))
+    assert "PYTHONPATH" not in parse_options(start_container("podman", "image"))
     monkeypatch.setenv("FULLMESH_HANG", "1")
-    words = started("podman", "image")
-    assert given(words)["PYTHONPATH"] == HOOK
+    words = start_container("podman", "image")
+    assert parse_options(words)["PYTHONPATH"] == HOOK
     assert f"--volume={HOOK}:{HOOK}:ro" in words
 
 

@@ -121,7 +121,7 @@ def test_all_packages_get_one_version_the_newest_that_is_final() -> None:
         toolkit.choose_toolkit_version(has, "1.20.1", URL)
 
 
-def asked(version: str = "") -> Any:
+def build_request(version: str = "") -> Any:
     return {
         "names": NAMES,
         "manager": "apt",
@@ -132,7 +132,7 @@ def asked(version: str = "") -> Any:
     }
 
 
-def answering(installed: dict[str, str], available: str = "") -> Any:
+def answer_commands(installed: dict[str, str], available: str = "") -> Any:
     """dpkg-query and apt as Debian's answer."""
 
     def run(argv: list[str]) -> tuple[int, str, str]:
@@ -153,7 +153,7 @@ def answering(installed: dict[str, str], available: str = "") -> Any:
 
 def test_existing_files_are_kept_without_a_download(tmp_path: Path) -> None:
     there = dict.fromkeys(NAMES, "1.17.8-1")
-    seen = toolkit.observe_toolkit(answering(there), asked(), str(tmp_path))
+    seen = toolkit.observe_toolkit(answer_commands(there), build_request(), str(tmp_path))
     assert (seen["satisfied"], seen["version"], seen["ours"]) == (True, "1.17.8-1", False)
     # brought by another repository of NVIDIA's: no source of ours is needed
     assert not container_toolkit.container_toolkit_writes_source(seen)
@@ -161,7 +161,9 @@ def test_existing_files_are_kept_without_a_download(tmp_path: Path) -> None:
 
 def test_parts_of_two_versions_are_brought_to_one(tmp_path: Path) -> None:
     there = {**dict.fromkeys(NAMES, "1.20.0-1"), "libnvidia-container1": "1.17.8-1"}
-    seen = toolkit.observe_toolkit(answering(there, "1.20.0-1"), asked(), str(tmp_path))
+    seen = toolkit.observe_toolkit(
+        answer_commands(there, "1.20.0-1"), build_request(), str(tmp_path)
+    )
     assert (seen["satisfied"], seen["version"]) == (False, "1.20.0-1")
     assert container_toolkit.container_toolkit_writes_source(seen)
 
@@ -170,7 +172,7 @@ def test_a_repository_that_is_away_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         toolkit.ToolkitError, match=r"\[CT-102\].*Could not resolve\. Check container_"
     ):
-        toolkit.observe_toolkit(answering({}), asked("1.20.0"), str(tmp_path))
+        toolkit.observe_toolkit(answer_commands({}), build_request("1.20.0"), str(tmp_path))
 
 
 def test_the_list_of_nvidia_is_found_beside_ours(tmp_path: Path) -> None:
@@ -231,7 +233,7 @@ def node(root: Path, version: str = OPEN, units: bool = True) -> None:
             (root / "usr/lib/systemd/system" / one).write_text("")
 
 
-def spec(driver: str) -> str:
+def render_spec(driver: str) -> str:
     return f"cdiVersion: 0.5.0\nkind: nvidia.com/gpu\nmounts: [/usr/lib64/libcuda.so.{driver}]\n"
 
 
@@ -250,7 +252,7 @@ def test_the_toolkits_unit_describes_the_gpus(tmp_path: Path) -> None:
     def run(argv: list[str]) -> tuple[int, str, str]:
         calls.append(argv)
         (tmp_path / "run/cdi").mkdir(parents=True)
-        (tmp_path / "run/cdi/nvidia.yaml").write_text(spec("580.95.05"))
+        (tmp_path / "run/cdi/nvidia.yaml").write_text(render_spec("580.95.05"))
         return 0, "", ""
 
     assert cdi.ensure_cdi_spec(run, True, str(tmp_path))["changed"]
@@ -270,23 +272,25 @@ def test_an_older_toolkit_is_queried_again_for_a_new_driver(tmp_path: Path) -> N
 
     def run(argv: list[str]) -> tuple[int, str, str]:
         assert argv == ["nvidia-ctk", "cdi", "generate"]
-        return 0, spec(cdi.read_loaded_driver(str(tmp_path))), ""
+        return 0, render_spec(cdi.read_loaded_driver(str(tmp_path))), ""
 
     # left by a newer one, and gone after the next boot
     (tmp_path / "run/cdi").mkdir(parents=True)
-    (tmp_path / "run/cdi/nvidia.yaml").write_text(spec("580.95.05"))
+    (tmp_path / "run/cdi/nvidia.yaml").write_text(render_spec("580.95.05"))
     place = tmp_path / "etc/cdi/nvidia.yaml"
-    assert cdi.ensure_cdi_spec(run, False, str(tmp_path))["diff"]["after"] == spec("580.95.05")
+    assert cdi.ensure_cdi_spec(run, False, str(tmp_path))["diff"]["after"] == render_spec(
+        "580.95.05"
+    )
     assert not cdi.ensure_cdi_spec(run, False, str(tmp_path))["changed"]
     (tmp_path / "proc/driver/nvidia/version").write_text(CLOSED)
     assert cdi.ensure_cdi_spec(run, False, str(tmp_path))["changed"]
-    assert place.read_text() == spec("535.216.03")
+    assert place.read_text() == render_spec("535.216.03")
 
 
 def test_a_version_is_no_part_of_another() -> None:
-    assert cdi.is_spec_for_driver(spec("580.95.05"), "580.95.05")
-    assert not cdi.is_spec_for_driver(spec("580.95.051"), "580.95.05")
-    assert not cdi.is_spec_for_driver(spec("580.95.05.1"), "580.95.05")
+    assert cdi.is_spec_for_driver(render_spec("580.95.05"), "580.95.05")
+    assert not cdi.is_spec_for_driver(render_spec("580.95.051"), "580.95.05")
+    assert not cdi.is_spec_for_driver(render_spec("580.95.05.1"), "580.95.05")
     assert not cdi.is_spec_for_driver("kind: amd.com/gpu 580.95.05", "580.95.05")
 
 

@@ -139,7 +139,7 @@ def test_a_copy_is_separate_from_its_input(look: Any) -> None:
     assert look == before
 
 
-def registered(look: Any) -> dict[str, Any]:
+def register_answers(look: Any) -> dict[str, Any]:
     """Return the role's registered data after one node was queried and no link was tested."""
     skipped = {"changed": False, "skipped": True, "skip_reason": "Conditional result was False"}
     looked = {"answers": {"ubuntu1": look | {"changed": False}}, "changed": False, "ordinary": {}}
@@ -147,13 +147,13 @@ def registered(look: Any) -> dict[str, Any]:
 
 
 def test_a_skipped_task_has_no_output(look: Any) -> None:
-    found = verify_cluster.collect_node_answers(registered(look), {"nodes": ["ubuntu1"]})
+    found = verify_cluster.collect_node_answers(register_answers(look), {"nodes": ["ubuntu1"]})
     assert found == ({"ubuntu1": {"node": look}}, {})
 
 
 def test_an_invalid_answer_is_named_and_the_rest_is_judged(look: Any) -> None:
     del look["facts"]["survey"]["disk"]["free"]
-    nodes, odd = verify_cluster.collect_node_answers(registered(look), {"nodes": ["ubuntu1"]})
+    nodes, odd = verify_cluster.collect_node_answers(register_answers(look), {"nodes": ["ubuntu1"]})
     assert nodes["ubuntu1"]["node"]["facts"] == look["facts"]
     assert odd == {"ubuntu1": ["$.facts.survey.disk: Object missing required field `free`"]}
     [found] = rule_answer_format(ClusterObservations(plan={}, nodes=nodes, odd=odd))

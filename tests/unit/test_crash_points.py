@@ -11,7 +11,7 @@ from fullmesh.settings import ROOT
 PROGRAM = ROOT / "tests/support/crash_points.py"
 
 
-def tried(*words: str) -> int:
+def count_ends(*words: str) -> int:
     """How many ends were tried; none of them left a mixed node."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), *words],
@@ -28,5 +28,5 @@ def tried(*words: str) -> int:
 
 
 def test_some_ends_and_some_errors() -> None:
-    assert tried("--ends", "5") > 100
-    assert tried("--errors", "--ends", "7") > 100
+    assert count_ends("--ends", "5") > 100
+    assert count_ends("--errors", "--ends", "7") > 100

@@ -69,7 +69,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def started(*argv: str) -> tuple[list[str], dict[str, str], list[str]]:
+def start_launcher(*argv: str) -> tuple[list[str], dict[str, str], list[str]]:
     with pytest.raises(Started) as ran:
         deepspeed.main(argv)
     path, words, env, lines = json.loads(str(ran.value))
@@ -78,7 +78,7 @@ def started(*argv: str) -> tuple[list[str], dict[str, str], list[str]]:
 
 
 def test_deepspeed_gets_the_plan_and_starts_ranks_through_our_program(node: Path) -> None:
-    words, env, lines = started("--bind_cores_to_rank", "train.py", "two words")
+    words, env, lines = start_launcher("--bind_cores_to_rank", "train.py", "two words")
     assert words == [
         f"--hostfile={node}/hostfile",
         "--launcher=pdsh",
@@ -111,7 +111,7 @@ def test_variables_of_caller_and_files_are_passed_on_only(
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "eth7")
     monkeypatch.setenv("SOMETHING", "else")
-    _, env, lines = started("train.py")
+    _, env, lines = start_launcher("train.py")
     wanted = ["MINE=$HOME/x", "NCCL_DEBUG=INFO", "ODD=mine #x", "TORCH_DISTRIBUTED_DEBUG=DETAIL"]
     assert lines == wanted
     assert "NCCL_SOCKET_IFNAME" not in env
@@ -126,15 +126,15 @@ def test_the_users_file_is_found_in_deepspeeds_places(
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("DS_ENV_FILE", "mine.env")
     (home / "mine.env").write_text("FROM=home\nONLY=home\n")
-    assert started("train.py")[2] == ["FROM=home", "ONLY=home"]
+    assert start_launcher("train.py")[2] == ["FROM=home", "ONLY=home"]
     (node / "mine.env").write_text("FROM=here\n")
-    assert started("train.py")[2] == ["FROM=here", "ONLY=home"]
+    assert start_launcher("train.py")[2] == ["FROM=here", "ONLY=home"]
     monkeypatch.setenv("DS_ENV_FILE", str(node / "mine.env"))
-    assert started("train.py")[2] == ["FROM=here"]
+    assert start_launcher("train.py")[2] == ["FROM=here"]
 
 
 def test_a_job_may_use_some_of_the_nodes(node: Path) -> None:
-    words, _, lines = started("--nodes=ubuntu1", "/opt/job", "x")
+    words, _, lines = start_launcher("--nodes=ubuntu1", "/opt/job", "x")
     assert "--include=10.78.0.12" in words
     assert "--master_addr=10.78.0.12" in words
     assert "FULLMESH_NODES=ubuntu1" in lines
@@ -199,14 +199,14 @@ def test_a_missing_file_is_refused_before_any_query(
         assert "/fullmesh-deepspeed train.py" in said
 
 
-def arrived(word: str) -> str:
+def pass_argument(word: str) -> str:
     """Return a word as a rank gets it, through models of DeepSpeed 0.19 (PDSHRunner), pdsh(1) and a shell."""
     if " " in word:
         word = '"{}"'.format(word.replace('"', '\\"'))
     return at_the_shell(word)
 
 
-def exported(value: str) -> str:
+def pass_variable(value: str) -> str:
     """Return a variable's value as a rank gets it, through DeepSpeed's add_export (multinode_runner.py)."""
     value = value.strip()
     if re.search(r"[^\w@%+=:,./-]", value):
@@ -229,14 +229,14 @@ WORDS = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "S", "Zs
 @example("x;id")
 @example("100%")
 def test_an_argument_arrives_as_it_was_typed(word: str) -> None:
-    assert arrived(deepspeed.quote_argument(word)) == word
+    assert pass_argument(deepspeed.quote_argument(word)) == word
 
 
 @given(WORDS)
 @example('{"a": "$HOME %n"}')
 def test_a_variable_arrives_as_it_was_set(value: str) -> None:
     value = value.strip()
-    assert exported(deepspeed.quote_variable(value)) == value
+    assert pass_variable(deepspeed.quote_variable(value)) == value
 
 
 def test_a_missing_script_is_refused(node: Path, capsys: pytest.CaptureFixture[str]) -> None:

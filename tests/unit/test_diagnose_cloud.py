@@ -24,7 +24,7 @@ from fullmesh.filters.observe import ec2
 from fullmesh.result.findings import Finding
 
 
-def look(held: dict[str, Any], own: dict[str, Any] | None = None) -> Any:
+def build_evidence(held: dict[str, Any], own: dict[str, Any] | None = None) -> Any:
     """A diagnosis in which no node answered and AWS did."""
     about = judge.DiagnosisRun(
         "run", "2026-11-20T18:00:00+00:00", "2026-11-20T18:00:05+00:00", ec2=held
@@ -39,7 +39,7 @@ def link(code: str, source: str, target: str) -> Finding:
 
 def test_a_gap_in_the_group_explains_the_silent_links() -> None:
     held = {"raw": build_account(groups=[describe_group(CLUSTER[:1])]), "settings": {}}
-    found = list(accounts.rule_security_groups(look(held)))
+    found = list(accounts.rule_security_groups(build_evidence(held)))
     assert [one.code for one in found] == ["EC-112"]
     assert found[0].rung == "L2"
     both = [link("DG-115", "n0", "n1"), link("DG-116", "n1", "n0"), link("VC-201", "n0", "n1")]
@@ -53,7 +53,7 @@ def test_a_node_outside_the_group_explains_only_its_own_links() -> None:
     nodes[2]["groups"] = [{"group_id": "sg-0fedcba9876543210"}]
     own = build_plan(*(f"10.0.1.{at}/24" for at in (1, 2, 3)))
     held = {"raw": build_account(nodes), "settings": {}}
-    found = list(accounts.rule_security_groups(look(held, own)))
+    found = list(accounts.rule_security_groups(build_evidence(held, own)))
     assert [(one.code, one.node) for one in found] == [("EC-111", "n2")]
     heads = fold_cluster_findings([*found, link("DG-115", "n0", "n2"), link("DG-115", "n0", "n1")])
     assert sorted(one.code for one in heads) == ["DG-115", "EC-111"]
@@ -63,7 +63,7 @@ def test_a_warning_explains_no_error() -> None:
     wide = [*CLUSTER, describe_rule("tcp", 22, 22, "0.0.0.0/0")]
     found = list(
         accounts.rule_security_groups(
-            look({"raw": build_account(groups=[describe_group(wide)]), "settings": {}})
+            build_evidence({"raw": build_account(groups=[describe_group(wide)]), "settings": {}})
         )
     )
     assert [one.code for one in found] == ["EC-118"]
@@ -74,17 +74,21 @@ def test_a_warning_explains_no_error() -> None:
 def test_without_planned_ports_the_kernels_range_is_judged() -> None:
     own = build_plan() | {"open_ports": []}
     own["data_ports"] = {"first": 32768, "last": 60999}
-    found = list(accounts.rule_security_groups(look({"raw": build_account(), "settings": {}}, own)))
+    found = list(
+        accounts.rule_security_groups(build_evidence({"raw": build_account(), "settings": {}}, own))
+    )
     assert "32768-49999/tcp, 54096-60999/tcp" in found[0].cause
 
 
 @pytest.mark.parametrize("held", [{}, {"raw": {}}, {"raw": None}, {"raw": [], "settings": None}])
 def test_without_an_answer_there_is_no_finding(held: dict[str, Any]) -> None:
-    assert list(accounts.rule_security_groups(look(held))) == []
+    assert list(accounts.rule_security_groups(build_evidence(held))) == []
 
 
 def test_failed_queries_are_reported() -> None:
-    missed = judge.list_unobserved(look({"why": "[EC-122] AWS rejected the query: no credentials"}))
+    missed = judge.list_unobserved(
+        build_evidence({"why": "[EC-122] AWS rejected the query: no credentials"})
+    )
     assert {"node": "", "what": "security groups and network ACLs of EC2"}.items() <= next(
         one for one in missed if not one["node"]
     ).items()

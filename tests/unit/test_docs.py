@@ -104,7 +104,7 @@ def test_the_code_that_a_page_for_contributors_names_exists(page: str) -> None:
     assert absent == []
 
 
-def collected(folder: str, *more: str) -> int:
+def count_tests(folder: str, *more: str) -> int:
     """How many tests a folder has, in all or in CI's selection."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
@@ -118,9 +118,9 @@ def test_the_pages_count_the_same_faults_and_cuts() -> None:
     assert f"{len(FAULTS)} injected faults" in tested
     gpus = [fault for fault in FAULTS if fault.case.startswith("gpu-")]
     assert f"{len(gpus)} use simulated GPUs" in tested
-    drawn = collected("tests/cuts/test_drawn_cuts.py")
-    in_ci = collected("tests/cuts", "-m", "not rest")
-    cuts = collected("tests/cuts") - drawn
+    drawn = count_tests("tests/cuts/test_drawn_cuts.py")
+    in_ci = count_tests("tests/cuts", "-m", "not rest")
+    cuts = count_tests("tests/cuts") - drawn
     assert f"{cuts} cuts, some on IPv6, and {drawn} random ones" in tested
     assert f"containers, {in_ci} in CI, all" in tested
 

@@ -13,7 +13,7 @@ from devtools.docs import cli, links, reference, tree
 from fullmesh.settings import PLAN_SETTINGS, ROOT
 
 
-def made(place: Path, **pages: str) -> Path:
+def build_site(place: Path, **pages: str) -> Path:
     """A site of these pages."""
     for name, text in pages.items():
         (place / f"{name}.html").write_text(text)
@@ -21,7 +21,7 @@ def made(place: Path, **pages: str) -> Path:
 
 
 def test_a_link_without_target_is_named(tmp_path: Path) -> None:
-    site = made(
+    site = build_site(
         tmp_path,
         a='<p id="here"></p><a href="b.html#there">1</a><a href="#here">2</a><a href="b.html">3</a>',
         b='<h2 id="there">x</h2><a href="a.html#gone">1</a><a href="c.html">2</a><img src="p.svg">',
@@ -35,7 +35,7 @@ def test_a_link_without_target_is_named(tmp_path: Path) -> None:
 
 def test_a_page_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
     """A link to elsewhere may be followed; it is not looked at."""
-    site = made(
+    site = build_site(
         tmp_path,
         a='<a href="https://host.invalid/x">1</a><script src="https://host.invalid/x.js"></script>',
     )

@@ -38,7 +38,7 @@ exit 61
 """
 
 
-def put(path: Path, text: str, mode: int = 0o644) -> None:
+def write_file(path: Path, text: str, mode: int = 0o644) -> None:
     """Write a file with its directories."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -49,22 +49,22 @@ def put(path: Path, text: str, mode: int = 0o644) -> None:
 def root(tmp_path: Path) -> Path:
     """A node with one EFA device and everything that it needs but the plugin."""
     slot = tmp_path / "sys/bus/pci/devices/0000:00:06.0"
-    put(slot / "vendor", "0x1d0f\n")
-    put(slot / "device", "0xefa1\n")
+    write_file(slot / "vendor", "0x1d0f\n")
+    write_file(slot / "device", "0xefa1\n")
     driver = tmp_path / "sys/bus/pci/drivers/efa"
     driver.mkdir(parents=True)
     (slot / "driver").symlink_to(driver)
     verbs = tmp_path / "sys/class/infiniband/rdmap0s6"
-    put(verbs / "ports/1/state", "4: ACTIVE\n")
+    write_file(verbs / "ports/1/state", "4: ACTIVE\n")
     (verbs / "device").symlink_to(slot)
-    put(tmp_path / "sys/module/efa/version", "2.13.0g\n")
-    put(tmp_path / "sys/class/dmi/id/sys_vendor", "Amazon EC2\n")
-    put(tmp_path / "sys/class/dmi/id/board_asset_tag", "i-0123456789abcdef0\n")
-    put(tmp_path / "opt/amazon/efa/bin/fi_info", FI_INFO, 0o755)
+    write_file(tmp_path / "sys/module/efa/version", "2.13.0g\n")
+    write_file(tmp_path / "sys/class/dmi/id/sys_vendor", "Amazon EC2\n")
+    write_file(tmp_path / "sys/class/dmi/id/board_asset_tag", "i-0123456789abcdef0\n")
+    write_file(tmp_path / "opt/amazon/efa/bin/fi_info", FI_INFO, 0o755)
     return tmp_path
 
 
-def look(root: Path, **env: str) -> EfaSurvey:
+def observe_efa(root: Path, **env: str) -> EfaSurvey:
     """Observe with a clean environment."""
     seen = facts_efa.observe_efa({"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "", **env}, str(root))
     return contract.convert_value(EfaSurvey, seen)
@@ -89,7 +89,7 @@ def plugin(root: Path, name: str = "libnccl-net.so") -> str:
 
 
 def test_existing_parts_are_found(root: Path) -> None:
-    seen = look(root)
+    seen = observe_efa(root)
     assert seen["instance"] == "i-0123456789abcdef0"
     assert seen["vendor"] == "Amazon EC2"
     assert seen["pci"] == [{"slot": "0000:00:06.0", "driver": "efa"}]
@@ -100,7 +100,7 @@ def test_existing_parts_are_found(root: Path) -> None:
 
 
 def test_a_complete_node_has_no_fault(root: Path) -> None:
-    seen = look(root, LD_LIBRARY_PATH=plugin(root))
+    seen = observe_efa(root, LD_LIBRARY_PATH=plugin(root))
     assert seen["plugin"]["path"] == "/job/libnccl-net.so"
     assert seen["plugin"]["error"] == ""
     assert codes(a=seen, b=seen) == []
@@ -108,28 +108,28 @@ def test_a_complete_node_has_no_fault(root: Path) -> None:
 
 
 def test_the_missing_plugin_is_the_cause_with_efa(root: Path) -> None:
-    seen = look(root)
+    seen = observe_efa(root)
     assert codes(a=seen) == ["EF-104"]
     assert efa.explain_missing_plugin(seen)[0] == "EF-104"
 
 
 def test_the_missing_plugin_is_harmless_without_efa(tmp_path: Path) -> None:
-    seen = look(tmp_path)
+    seen = observe_efa(tmp_path)
     assert codes(a=seen, b=seen) == []
     assert efa.explain_missing_plugin(seen)[0] == "EF-109"
 
 
 def test_a_plugin_that_the_job_does_not_find_is_shown(root: Path) -> None:
-    put(root / "opt/amazon/ofi-nccl/lib64/libnccl-net.so", "not looked into")
-    found = efa.check_efa({"a": look(root)})[0]
+    write_file(root / "opt/amazon/ofi-nccl/lib64/libnccl-net.so", "not looked into")
+    found = efa.check_efa({"a": observe_efa(root)})[0]
     assert found.code == "EF-104"
     assert "/opt/amazon/ofi-nccl/lib64/libnccl-net.so" in found.cause
     assert "ldconfig" in found.fix
 
 
 def test_a_plugin_that_does_not_load_has_a_reason(root: Path) -> None:
-    put(root / "job/libnccl-net.so", "no library at all")
-    seen = look(root, LD_LIBRARY_PATH="/job")
+    write_file(root / "job/libnccl-net.so", "no library at all")
+    seen = observe_efa(root, LD_LIBRARY_PATH="/job")
     found = efa.check_efa({"a": seen})
     assert [one.code for one in found] == ["EF-105"]
     assert "file too short" in found[0].cause or "invalid ELF" in found[0].cause
@@ -137,23 +137,23 @@ def test_a_plugin_that_does_not_load_has_a_reason(root: Path) -> None:
 
 def test_a_named_plugin_is_the_one_nccl_loads(root: Path) -> None:
     place = plugin(root, "libnccl-net-ofi.so")
-    assert codes(a=look(root, LD_LIBRARY_PATH=place)) == ["EF-104"]
-    assert codes(a=look(root, LD_LIBRARY_PATH=place, NCCL_NET_PLUGIN="ofi")) == []
+    assert codes(a=observe_efa(root, LD_LIBRARY_PATH=place)) == ["EF-104"]
+    assert codes(a=observe_efa(root, LD_LIBRARY_PATH=place, NCCL_NET_PLUGIN="ofi")) == []
 
 
 def test_no_driver(root: Path) -> None:
     (root / "sys/bus/pci/devices/0000:00:06.0/driver").unlink()
-    assert codes(a=look(root)) == ["EF-101"]
+    assert codes(a=observe_efa(root)) == ["EF-101"]
 
 
 def test_no_libfabric(root: Path) -> None:
     (root / "opt/amazon/efa/bin/fi_info").unlink()
-    assert codes(a=look(root)) == ["EF-102"]
+    assert codes(a=observe_efa(root)) == ["EF-102"]
 
 
 def test_libfabric_without_the_provider(root: Path) -> None:
-    put(root / "opt/amazon/efa/bin/fi_info", NOTHING, 0o755)
-    found = efa.check_efa({"a": look(root)})[0]
+    write_file(root / "opt/amazon/efa/bin/fi_info", NOTHING, 0o755)
+    found = efa.check_efa({"a": observe_efa(root)})[0]
     assert found.code == "EF-103"
     assert "No data available" in found.cause
 
@@ -163,7 +163,7 @@ def test_libfabric_without_the_provider(root: Path) -> None:
     [("NCCL_NET_PLUGIN", "none"), ("NCCL_NET", "Socket"), ("FI_PROVIDER", "tcp")],
 )
 def test_an_environment_that_switches_efa_off(root: Path, name: str, value: str) -> None:
-    seen = look(root, LD_LIBRARY_PATH=plugin(root), **{name: value})
+    seen = observe_efa(root, LD_LIBRARY_PATH=plugin(root), **{name: value})
     found = efa.check_efa({"a": seen})
     assert [one.code for one in found] == ["EF-108"]
     assert f"{name}={value}" in found[0].cause
@@ -171,9 +171,9 @@ def test_an_environment_that_switches_efa_off(root: Path, name: str, value: str)
 
 def test_nodes_that_differ(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     place = plugin(root)
-    whole = look(root, LD_LIBRARY_PATH=place)
+    whole = observe_efa(root, LD_LIBRARY_PATH=place)
     other: EfaSurvey = {**whole, "libfabric": {**whole["libfabric"], "version": "1.18.1amzn3.0"}}
-    bare = look(tmp_path_factory.mktemp("bare"))
+    bare = observe_efa(tmp_path_factory.mktemp("bare"))
     assert codes(a=whole, b=bare) == ["EF-106"]
     found = efa.check_efa({"a": whole, "b": other})
     assert [(one.code, one.severity) for one in found] == [("EF-107", "warning")]
@@ -189,8 +189,8 @@ def test_this_machine_can_be_looked_at() -> None:
 def test_the_environment_of_jobs_is_read(tmp_path: Path) -> None:
     text = '# comment\nexport NCCL_NET="Socket"\nFI_PROVIDER=efa\nno line\n1X=2\n'
     assert facts_efa.parse_environment_file(text) == {"NCCL_NET": "Socket", "FI_PROVIDER": "efa"}
-    put(tmp_path / "a", text)
-    put(tmp_path / "b", "FI_PROVIDER=tcp\n")
+    write_file(tmp_path / "a", text)
+    write_file(tmp_path / "b", "FI_PROVIDER=tcp\n")
     paths = [str(tmp_path / name) for name in ("a", "missing", "b")]
     assert facts_efa.read_environment_files(paths)["FI_PROVIDER"] == "tcp"
     assert os.environ.get("NCCL_NET") != "Socket"

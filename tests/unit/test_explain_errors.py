@@ -6,7 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from test_explain_log import HEALTHY, folded, harmless, heads, run, torchrun, verdict_of, write
+from test_explain_log import (
+    HEALTHY,
+    list_folded,
+    list_harmless,
+    list_heads,
+    run,
+    torchrun,
+    verdict_of,
+    write,
+)
 
 from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, reader, unknown
@@ -18,7 +27,7 @@ STEP = "step 100 loss 2.31 lr 1e-4\n"
 FINISHED = "Training finished successfully\n"
 
 
-def shown(*texts: str) -> list[str]:
+def list_shown_lines(*texts: str) -> list[str]:
     """The error lines that LG-701 shows."""
     (head,) = (one for one in verdict_of(*texts).heads if one.code == "LG-701")
     return [line.text for line in head.evidence]
@@ -111,8 +120,8 @@ UNKNOWN: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_an_error_without_a_rule_is_shown(case: str) -> None:
     text, line = UNKNOWN[case]
-    assert heads(verdict_of(text)) == ["LG-701"]
-    assert shown("all is well\n" + text) == [line]
+    assert list_heads(verdict_of(text)) == ["LG-701"]
+    assert list_shown_lines("all is well\n" + text) == [line]
 
 
 def test_the_answer_is_a_finding_of_its_own_kind(
@@ -146,7 +155,7 @@ def test_the_answer_is_a_finding_of_its_own_kind(
     ],
 )
 def test_a_segmentation_fault_is_known_in_every_wording(line: str) -> None:
-    assert heads(verdict_of(line + "\n")) == ["LG-307"]
+    assert list_heads(verdict_of(line + "\n")) == ["LG-307"]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +210,7 @@ def test_the_launcher_is_called_by_its_name(text: str, launcher: str) -> None:
 
 def test_a_launcher_message_follows_from_the_error_in_the_log() -> None:
     verdict = verdict_of(EXCEPTION + torchrun(3, "node2", 1, "x"))
-    assert (heads(verdict), folded(verdict)) == (["LG-701"], ["LG-304"])
+    assert (list_heads(verdict), list_folded(verdict)) == (["LG-701"], ["LG-304"])
     out = explain_cli.render_verdict(verdict, [])
     assert "RuntimeError: x" in out
     assert "whose cause is not in these logs" not in out
@@ -213,8 +222,8 @@ def test_a_system_error_of_nccl_quotes_its_warning() -> None:
         "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)\n"
     )
     verdict = verdict_of(warning + general)
-    assert (heads(verdict), folded(verdict)) == (["LG-701"], ["LG-422"])
-    assert shown(warning + general) == [warning.strip()]
+    assert (list_heads(verdict), list_folded(verdict)) == (["LG-701"], ["LG-422"])
+    assert list_shown_lines(warning + general) == [warning.strip()]
     assert "whose cause is not in these logs" in explain_cli.render_verdict(verdict_of(general), [])
 
 
@@ -223,10 +232,10 @@ def test_an_echo_of_another_rank_does_not_deny_a_cause() -> None:
     alone = explain_cli.render_verdict(verdict_of(closed), [])
     assert "whose cause is not in these logs" in alone
     both = verdict_of(closed, "2026-11-26 10:00:01 ERROR the pipe is stuck\n")
-    assert heads(both) == ["LG-421", "LG-701"]
+    assert list_heads(both) == ["LG-421", "LG-701"]
     assert "whose cause is not in these logs" not in explain_cli.render_verdict(both, [])
     died = verdict_of(closed, EXCEPTION)
-    assert (heads(died), folded(died)) == (["LG-701"], ["LG-421"])
+    assert (list_heads(died), list_folded(died)) == (["LG-701"], ["LG-421"])
 
 
 def test_the_first_of_several_errors_is_named_by_the_times_in_the_lines() -> None:
@@ -262,24 +271,24 @@ def test_what_a_program_says_about_its_error_is_quoted(advice: str, quoted: bool
 
 def test_an_error_that_the_job_survived_is_not_a_cause() -> None:
     caught = "UserWarning: No CUDA GPUs are available\n"
-    assert heads(verdict_of(caught)) == ["LG-521"]
-    assert heads(verdict_of(caught + STEP)) == []
-    assert heads(verdict_of(caught, STEP)) == ["LG-521"]
-    assert heads(verdict_of(caught + STEP + "RuntimeError: No CUDA GPUs are available\n")) == [
+    assert list_heads(verdict_of(caught)) == ["LG-521"]
+    assert list_heads(verdict_of(caught + STEP)) == []
+    assert list_heads(verdict_of(caught, STEP)) == ["LG-521"]
+    assert list_heads(verdict_of(caught + STEP + "RuntimeError: No CUDA GPUs are available\n")) == [
         "LG-521"
     ]
 
 
 def test_a_known_cause_needs_no_unknown_errors() -> None:
     out_of_memory = "kernel: Out of memory: Killed process 14750 (python3)\n"
-    assert heads(verdict_of(EXCEPTION + out_of_memory)) == ["LG-501"]
+    assert list_heads(verdict_of(EXCEPTION + out_of_memory)) == ["LG-501"]
 
 
 def test_first_lines_of_each_rank_and_its_last_exception() -> None:
     text = "".join(
         f"[rank{rank}]: RuntimeError: number {number}\n" for number in range(9) for rank in (0, 1)
     )
-    assert shown(text) == [
+    assert list_shown_lines(text) == [
         f"[rank{rank}]: RuntimeError: number {number}" for number in (0, 1, 8) for rank in (0, 1)
     ]
 
@@ -305,7 +314,7 @@ def test_the_programs_own_error_is_named_with_its_place() -> None:
     ],
 )
 def test_an_error_of_the_network_or_of_another_process_is_not_the_programs_own(line: str) -> None:
-    assert heads(verdict_of(f"{line}\n")) == ["LG-701"]
+    assert list_heads(verdict_of(f"{line}\n")) == ["LG-701"]
 
 
 @pytest.mark.parametrize(
@@ -329,7 +338,9 @@ def test_errors_of_data_and_settings_are_the_programs_own(line: str) -> None:
 
 
 def test_an_exception_may_have_another_ending() -> None:
-    assert heads(verdict_of(f"{STEP}zipfile.LargeZipFile: the files need ZIP64\n")) == ["LG-701"]
+    assert list_heads(verdict_of(f"{STEP}zipfile.LargeZipFile: the files need ZIP64\n")) == [
+        "LG-701"
+    ]
 
 
 def test_the_first_error_of_the_program_precedes_what_follows_from_it() -> None:
@@ -427,7 +438,7 @@ BENIGN = [
 @pytest.mark.parametrize("line", BENIGN)
 def test_a_healthy_log_raises_no_alarm(line: str) -> None:
     verdict = verdict_of(HEALTHY + line + "\n" + STEP + FINISHED)
-    assert heads(verdict) == []
+    assert list_heads(verdict) == []
 
 
 TEARDOWN = (
@@ -441,10 +452,10 @@ TEARDOWN = (
 
 def test_the_store_that_ends_after_the_job_is_no_failure() -> None:
     verdict = verdict_of(STEP + FINISHED + TEARDOWN)
-    assert (heads(verdict), harmless(verdict)) == ([], ["LG-914"])
-    assert heads(verdict_of(STEP + TEARDOWN)) == ["LG-215"]
+    assert (list_heads(verdict), list_harmless(verdict)) == ([], ["LG-914"])
+    assert list_heads(verdict_of(STEP + TEARDOWN)) == ["LG-215"]
     lost = "RuntimeError: Connection reset by peer\n"
-    assert heads(verdict_of(STEP + FINISHED + lost)) == ["LG-215"]
+    assert list_heads(verdict_of(STEP + FINISHED + lost)) == ["LG-215"]
 
 
 REFUSED = (
@@ -454,25 +465,25 @@ REFUSED = (
 
 
 def test_a_log_that_ends_while_connecting_is_not_healthy() -> None:
-    assert heads(verdict_of(STEP + REFUSED * 3)) == ["LG-701"]
-    assert shown(STEP + REFUSED * 3 + "\n\n") == [REFUSED.strip()]
-    assert heads(verdict_of(STEP + REFUSED * 3 + "all ranks are here\n")) == []
+    assert list_heads(verdict_of(STEP + REFUSED * 3)) == ["LG-701"]
+    assert list_shown_lines(STEP + REFUSED * 3 + "\n\n") == [REFUSED.strip()]
+    assert list_heads(verdict_of(STEP + REFUSED * 3 + "all ranks are here\n")) == []
 
 
 def test_errors_that_the_job_survived_are_listed_as_harmless() -> None:
     verdict = verdict_of("ERROR could not decode image 17\n" + STEP)
-    assert (heads(verdict), harmless(verdict)) == ([], ["LG-913"])
+    assert (list_heads(verdict), list_harmless(verdict)) == ([], ["LG-913"])
 
 
 @pytest.mark.parametrize("after", ["", STEP, "Epoch 3 completed\n", "job 7 failed to complete\n"])
 def test_a_bad_end_clears_no_exception(after: str) -> None:
     """Python writes stdout behind a traceback if both go to one file."""
-    assert heads(verdict_of(STEP + EXCEPTION + after)) == ["LG-701"]
+    assert list_heads(verdict_of(STEP + EXCEPTION + after)) == ["LG-701"]
 
 
 def test_a_good_end_does_not_clear_an_uncaught_exception() -> None:
-    assert heads(verdict_of(STEP + EXCEPTION + FINISHED)) == ["LG-701"]
-    assert heads(verdict_of(STEP + "[rank1]: RuntimeError: x\n", FINISHED)) == ["LG-701"]
+    assert list_heads(verdict_of(STEP + EXCEPTION + FINISHED)) == ["LG-701"]
+    assert list_heads(verdict_of(STEP + "[rank1]: RuntimeError: x\n", FINISHED)) == ["LG-701"]
 
 
 def test_tracebacks_are_followed_across_blocks() -> None:
@@ -528,7 +539,7 @@ def test_rdma_errors_of_new_nccl_are_read_like_old_ones(
         "n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.7<3> with status=12 opcode=1 len=1"
         " vendor err 129\n"
     )
-    assert heads(verdict_of(old)) == ["LG-412"]
+    assert list_heads(verdict_of(old)) == ["LG-412"]
     modify = (
         f"n1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with 61 No data available, on dev a:1, curr state INIT,"
         f" next state RTR, local GID index 3, local GID {local}, remote GID {remote}\n"
@@ -540,15 +551,15 @@ def test_rdma_errors_of_new_nccl_are_read_like_old_ones(
 
 def test_another_completion_is_another_cause() -> None:
     protection = RDMA.format("IBV_WC_LOC_PROT_ERR", 4, 81, "::ffff:10.0.0.6", "::ffff:10.0.0.7")
-    assert heads(verdict_of(protection)) == ["LG-430"]
+    assert list_heads(verdict_of(protection)) == ["LG-430"]
     flushed = RDMA.format("IBV_WC_WR_FLUSH_ERR", 5, 249, "::ffff:10.0.0.6", "::ffff:10.0.0.7")
-    assert heads(verdict_of(flushed)) == ["LG-701"]
+    assert list_heads(verdict_of(flushed)) == ["LG-701"]
 
 
 def test_a_worker_of_vllm_that_waits_once_is_no_symptom() -> None:
     wait = "INFO [shm_broadcast.py:548] No available shared memory broadcast block found in 60 seconds.\n"
-    assert heads(verdict_of(wait * 4)) == []
-    assert heads(verdict_of(wait * 5)) == ["LG-690"]
+    assert list_heads(verdict_of(wait * 4)) == []
+    assert list_heads(verdict_of(wait * 5)) == ["LG-690"]
 
 
 LIGHTNING = "Initializing distributed: GLOBAL_RANK: {}, MEMBER: {}/4\n"
@@ -558,21 +569,21 @@ def test_two_nodes_that_both_start_at_rank_0() -> None:
     low = "".join(LIGHTNING.format(rank, rank + 1) for rank in (0, 1))
     high = "".join(LIGHTNING.format(rank, rank + 1) for rank in (2, 3))
     old = low.replace("Initializing distributed", "initializing ddp")
-    assert heads(verdict_of(low, low)) == ["LG-326"]
-    assert heads(verdict_of(low, old)) == ["LG-326"]
+    assert list_heads(verdict_of(low, low)) == ["LG-326"]
+    assert list_heads(verdict_of(low, old)) == ["LG-326"]
     assert "ranks 0, 1 of 4" in verdict_of(low, low).heads[0].sentence
     # a copy of one log, the logs of a whole job, and a job whose ranks met
-    assert heads(verdict_of(low + high, low + high)) == []
-    assert heads(verdict_of(low, high)) == []
+    assert list_heads(verdict_of(low + high, low + high)) == []
+    assert list_heads(verdict_of(low, high)) == []
     met = "n1:1:2 [0] NCCL INFO comm 0x7f rank 0 nranks 4 cudaDev 0\n"
-    assert heads(verdict_of(low + met, low + met)) == []
+    assert list_heads(verdict_of(low + met, low + met)) == []
 
 
 def test_a_service_mesh_at_the_store_s_port() -> None:
     store = "[I socket.cpp:725] [c10d] The client socket has connected to [master-0]:{} on [worker-0]:38244.\n"
     mesh = "2022-07-19T18:01:59Z\tdebug\tenvoy upstream\tmembership update for TLS cluster inbound|23456|| added 0\n"
-    assert heads(verdict_of(store.format(23456), mesh)) == ["LG-327"]
-    assert heads(verdict_of(store.format(29500), mesh)) == []
+    assert list_heads(verdict_of(store.format(23456), mesh)) == ["LG-327"]
+    assert list_heads(verdict_of(store.format(29500), mesh)) == []
 
 
 def test_interface_names_of_a_head_count_only_if_the_network_fails() -> None:
@@ -580,9 +591,9 @@ def test_interface_names_of_a_head_count_only_if_the_network_fails() -> None:
     general = (
         "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"
     )
-    assert heads(verdict_of(copied)) == []
+    assert list_heads(verdict_of(copied)) == []
     verdict = verdict_of(copied + general)
-    assert (heads(verdict), folded(verdict)) == (["LG-692"], ["LG-422"])
+    assert (list_heads(verdict), list_folded(verdict)) == (["LG-692"], ["LG-422"])
 
 
 # What programs printed, cut to the decisive lines -> the code that comes first
@@ -763,4 +774,4 @@ PRINTED: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("code", "text"), PRINTED, ids=[code for code, _ in PRINTED])
 def test_a_line_that_a_program_printed_has_its_cause(code: str, text: str) -> None:
-    assert heads(verdict_of(text + "\n"))[0] == code
+    assert list_heads(verdict_of(text + "\n"))[0] == code

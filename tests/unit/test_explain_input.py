@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from test_explain_log import CLIENTS, HEALTHY, heads, read_bytes, run
+from test_explain_log import CLIENTS, HEALTHY, list_heads, read_bytes, run
 
 from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, reader, unpack
@@ -29,7 +29,7 @@ ALL_CLEAR = "nothing wrong found"
 NOISE = random.Random(1).randbytes(500_000)  # noqa: S311 (the same bytes in each run, no secret)
 
 
-def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def make_zip(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """A zip archive."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", method) as archive:
@@ -38,7 +38,7 @@ def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
     return data.getvalue()
 
 
-def answer(
+def explain_data(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, name: str = "a.log"
 ) -> tuple[int, str, str]:
     """Return the command's output for a file with *data*."""
@@ -60,11 +60,11 @@ def test_a_packed_log_is_unpacked(
     packer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pack = PACKERS[packer]
-    code, out, _ = answer(tmp_path, capsys, pack(CLIENTS.encode()))
+    code, out, _ = explain_data(tmp_path, capsys, pack(CLIENTS.encode()))
     assert (code, "[LG-201]" in out) == (1, True)
-    code, out, _ = answer(tmp_path, capsys, pack(b"all is well\n") + pack(CLIENTS.encode()))
+    code, out, _ = explain_data(tmp_path, capsys, pack(b"all is well\n") + pack(CLIENTS.encode()))
     assert (code, "[LG-201]" in out) == (1, True)
-    code, out, _ = answer(tmp_path, capsys, pack(HEALTHY.encode()))
+    code, out, _ = explain_data(tmp_path, capsys, pack(HEALTHY.encode()))
     assert (code, ALL_CLEAR in out) == (0, True)
 
 
@@ -84,7 +84,7 @@ def test_a_truncated_packed_log_is_no_all_clear(
     packer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     packed = PACKERS[packer](HEALTHY.encode() * 9 + NOISE.hex().encode())
-    code, out, _ = answer(tmp_path, capsys, packed[: len(packed) // 2])
+    code, out, _ = explain_data(tmp_path, capsys, packed[: len(packed) // 2])
     assert (code, ALL_CLEAR in out) == (2, False)
     assert "truncated" in out
 
@@ -129,7 +129,7 @@ def test_the_files_of_a_zip_archive_are_read_by_name(
 ) -> None:
     files = {"rank0.log": HEALTHY.encode(), "sub/rank1.log": b"a\n" + CLIENTS.encode()}
     for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
-        code, out, _ = answer(tmp_path, capsys, zipped(files, method), "a.zip")
+        code, out, _ = explain_data(tmp_path, capsys, make_zip(files, method), "a.zip")
         assert (code, "[LG-201]" in out) == (1, True)
         assert "a.zip/sub/rank1.log:2: " in out
         assert "2 logs read" in out
@@ -139,7 +139,9 @@ def test_the_files_of_a_zip_archive_are_read_by_name(
 def test_another_method_of_zip_is_refused_by_name(
     method: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = answer(tmp_path, capsys, zipped({"a": CLIENTS.encode()}, method), "a.zip")
+    code, out, err = explain_data(
+        tmp_path, capsys, make_zip({"a": CLIENTS.encode()}, method), "a.zip"
+    )
     assert (code, "[CL-122]" in err, ALL_CLEAR in out) == (2, True, False)
     assert "unzip" in err
 
@@ -147,8 +149,8 @@ def test_another_method_of_zip_is_refused_by_name(
 def test_a_truncated_or_piped_zip_archive_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = zipped({"a": CLIENTS.encode()})
-    code, out, err = answer(tmp_path, capsys, data[:-30], "a.zip")
+    data = make_zip({"a": CLIENTS.encode()})
+    code, out, err = explain_data(tmp_path, capsys, data[:-30], "a.zip")
     assert (code, "[CL-122]" in err, ALL_CLEAR in out) == (2, True, False)
     with pytest.raises(unpack.UnreadableLogError, match="zip"):
         list(reader.unpack_log(iter([data]), reader.Log("stdin")))
@@ -158,7 +160,7 @@ def test_a_bomb_inside_a_zip_archive_is_bounded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unpack, "MOST_UNPACKED", 1_000_000)
-    code, out, err = answer(tmp_path, capsys, zipped({"a": b"well\n" * 4_000_000}), "a.zip")
+    code, out, err = explain_data(tmp_path, capsys, make_zip({"a": b"well\n" * 4_000_000}), "a.zip")
     assert (code, "[CL-122]" in err, ALL_CLEAR in out) == (2, True, False)
 
 
@@ -174,7 +176,7 @@ def test_a_bomb_inside_a_zip_archive_is_bounded(
 def test_a_format_that_cannot_be_unpacked_is_named(
     start: bytes, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = answer(tmp_path, capsys, start + NOISE)
+    code, out, err = explain_data(tmp_path, capsys, start + NOISE)
     assert (code, "[CL-122]" in err, name in err, ALL_CLEAR in out) == (2, True, True, False)
 
 
@@ -184,7 +186,7 @@ def test_zstd_is_unpacked_or_refused_by_name(
     text = CLIENTS.encode()
     block = (len(text) << 3 | 1).to_bytes(3, "little") + text
     frame = b"\x28\xb5\x2f\xfd\x20" + bytes([len(text)]) + block  # one block, not compressed
-    code, out, err = answer(tmp_path, capsys, frame)
+    code, out, err = explain_data(tmp_path, capsys, frame)
     if sys.version_info >= (3, 14):
         assert (code, "[LG-201]" in out) == (1, True)
     else:
@@ -198,16 +200,16 @@ def test_zstd_is_unpacked_or_refused_by_name(
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_without_a_mark_is_recognized(encoding: str, tmp_path: Path) -> None:
     verdict, _ = read_bytes(f"höchst {CLIENTS}\n".encode(encoding), tmp_path)
-    assert heads(verdict) == ["LG-201"]
+    assert list_heads(verdict) == ["LG-201"]
 
 
 def test_a_file_that_is_not_text_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for data in (NOISE, bytes(9000), Path(sys.executable).resolve().read_bytes()[:300_000]):
-        code, out, err = answer(tmp_path, capsys, data)
+        code, out, err = explain_data(tmp_path, capsys, data)
         assert (code, "[CL-123]" in err, ALL_CLEAR in out) == (2, True, False)
-    code, out, _ = answer(tmp_path, capsys, NOISE + b"\n" + CLIENTS.encode() + b"\n")
+    code, out, _ = explain_data(tmp_path, capsys, NOISE + b"\n" + CLIENTS.encode() + b"\n")
     assert (code, "[LG-201]" in out) == (1, True)
 
 
@@ -225,7 +227,7 @@ def test_a_file_that_is_not_text_is_named(
 def test_a_text_with_odd_bytes_is_text(
     data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = answer(tmp_path, capsys, data)
+    code, out, err = explain_data(tmp_path, capsys, data)
     assert (code, err, ALL_CLEAR in out) == (0, "", True)
 
 
@@ -242,7 +244,7 @@ def test_a_journald_byte_array_is_read(tmp_path: Path) -> None:
         assert (head.code, head.evidence[0].line) == ("LG-201", 2 + 2 * number)
         assert "\\x1b" not in head.evidence[0].text
     verdict, _ = read_bytes(lines[2].encode(), tmp_path)
-    assert heads(verdict) == []
+    assert list_heads(verdict) == []
 
 
 CRI = "2026-11-26T10:00:00.123456789Z {} {} {}\n"
@@ -268,7 +270,7 @@ def test_pieces_of_two_streams_are_not_joined() -> None:
     tally = judge.Tally(ExplainOptions())
     for block in reader.split_blocks(iter([text])):
         tally.take("log", block)
-    assert heads(judge.judge_logs(tally)) != ["LG-201"]
+    assert list_heads(judge.judge_logs(tally)) != ["LG-201"]
 
 
 def pieces_without_end() -> Iterator[str]:
@@ -384,4 +386,4 @@ def test_a_slow_pipe_is_still_recognized(tmp_path: Path) -> None:
         tally.take("pipe", block)
     feeder.join(30)
     os.close(holder)
-    assert heads(judge.judge_logs(tally)) == ["LG-201"]
+    assert list_heads(judge.judge_logs(tally)) == ["LG-201"]

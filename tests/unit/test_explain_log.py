@@ -41,17 +41,17 @@ def verdict_of(*texts: str, options: ExplainOptions | None = None) -> judge.LogV
     return judge.judge_logs(tally)
 
 
-def heads(verdict: judge.LogVerdict) -> list[str]:
+def list_heads(verdict: judge.LogVerdict) -> list[str]:
     """The codes of the heads in order."""
     return [head.code for head in verdict.heads]
 
 
-def folded(verdict: judge.LogVerdict) -> list[str]:
+def list_folded(verdict: judge.LogVerdict) -> list[str]:
     """The codes of what follows from the heads."""
     return sorted(child.code for head in verdict.heads for child in head.follows)
 
 
-def harmless(verdict: judge.LogVerdict) -> list[str]:
+def list_harmless(verdict: judge.LogVerdict) -> list[str]:
     """The codes of the harmless warnings."""
     return [finding.code for finding in verdict.harmless]
 
@@ -143,9 +143,9 @@ INFO: the health check has been waiting for clients. It timed out after 3 second
 def test_recorded_messages(case: str) -> None:
     recorded = RECORDED[case]
     verdict = verdict_of(recorded.text)
-    assert tuple(heads(verdict)) == recorded.heads
-    assert tuple(folded(verdict)) == recorded.folded
-    assert tuple(harmless(verdict)) == recorded.harmless
+    assert tuple(list_heads(verdict)) == recorded.heads
+    assert tuple(list_folded(verdict)) == recorded.folded
+    assert tuple(list_harmless(verdict)) == recorded.harmless
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=str)
@@ -156,8 +156,8 @@ def test_recorded_messages_in_colours_and_windows_line_ends(case: str) -> None:
     if "rank      :" in text or text.startswith("[1]"):
         return  # torchrun's block and a prefix at the line's start are never coloured
     verdict = verdict_of(coloured)
-    assert tuple(heads(verdict)) == recorded.heads
-    assert tuple(harmless(verdict)) == recorded.harmless
+    assert tuple(list_heads(verdict)) == recorded.heads
+    assert tuple(list_harmless(verdict)) == recorded.harmless
 
 
 def test_a_healthy_log_has_no_finding() -> None:
@@ -176,7 +176,7 @@ def test_every_sample_line_gives_its_own_cause() -> None:
             assert {key[0] for key in tally.findings} == {code}, line
             verdict = judge.judge_logs(tally)
             if not cause.only_with and cause.least == 1:
-                assert [*heads(verdict), *harmless(verdict)] == [code], line
+                assert [*list_heads(verdict), *list_harmless(verdict)] == [code], line
 
 
 def test_only_a_cause_explains_a_cause() -> None:
@@ -241,13 +241,13 @@ def test_odd_encodings(data: bytes, tmp_path: Path) -> None:
     if data.startswith(b"\xff\xfe\x80"):
         data = data[2:]  # two bytes that would be UTF-16's mark
     verdict, _ = read_bytes(data, tmp_path)
-    assert heads(verdict) == ["LG-201"]
+    assert list_heads(verdict) == ["LG-201"]
 
 
 def test_a_truncated_archive_gives_its_readable_part(tmp_path: Path) -> None:
     packed = gzip.compress((CLIENTS + "\n").encode() + random.Random(1).randbytes(200000))  # noqa: S311 (bytes, no secret)
     verdict, log = read_bytes(packed[:100000], tmp_path)
-    assert heads(verdict) == ["LG-201"]
+    assert list_heads(verdict) == ["LG-201"]
     assert "truncated" in log.note
     _, damaged = read_bytes(packed[:5000] + b"\0" * 5000 + packed[10000:], tmp_path)
     assert "damaged" in damaged.note
@@ -270,7 +270,7 @@ def test_the_deadline_ends_an_idle_pipe(tmp_path: Path) -> None:
             tally.take("pipe", block)
     finally:
         os.close(holder)
-    assert heads(judge.judge_logs(tally)) == ["LG-201"]
+    assert list_heads(judge.judge_logs(tally)) == ["LG-201"]
     assert "deadline" in log.note
 
 
@@ -306,7 +306,7 @@ def test_memory_is_bounded_for_any_size() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 8_000_000
-    assert heads(judge.judge_logs(tally)) == ["LG-201"]
+    assert list_heads(judge.judge_logs(tally)) == ["LG-201"]
 
 
 def test_findings_of_a_hostile_log_are_bounded() -> None:
@@ -475,7 +475,7 @@ def test_clean_cuts_in_the_middle() -> None:
 def test_two_readers_do_not_share_state() -> None:
     results: list[list[str]] = []
     threads = [
-        threading.Thread(target=lambda: results.append(heads(verdict_of(CLIENTS))))
+        threading.Thread(target=lambda: results.append(list_heads(verdict_of(CLIENTS))))
         for _ in range(4)
     ]
     for thread in threads:

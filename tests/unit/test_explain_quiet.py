@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from test_explain_log import RECORDED, folded, harmless, heads
+from test_explain_log import RECORDED, list_folded, list_harmless, list_heads
 
 from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, quiet, reader
@@ -60,7 +60,7 @@ def test_lines_that_do_not_repeat_are_searched_as_before() -> None:
 NO_DIGITS = str.maketrans("0123456789", "ghijklmnop")
 
 
-def answer(text: str, *, is_useful: bool) -> tuple[list[str], ...]:
+def explain_text(text: str, *, is_useful: bool) -> tuple[list[str], ...]:
     tally = judge.Tally(ExplainOptions())
     tally.quiet.is_useful = is_useful
     pieces = [text[at : at + 700] for at in range(0, len(text), 700)]
@@ -68,11 +68,11 @@ def answer(text: str, *, is_useful: bool) -> tuple[list[str], ...]:
         tally.take("log", block)
     verdict = judge.judge_logs(tally)
     shown = [f"{line.line}: {line.text}" for head in verdict.heads for line in head.evidence]
-    return heads(verdict), folded(verdict), harmless(verdict), shown
+    return list_heads(verdict), list_folded(verdict), list_harmless(verdict), shown
 
 
 @pytest.mark.parametrize("case", RECORDED)
 def test_both_searches_give_the_same_answer(case: str) -> None:
     steps = "".join(f"[rank3]: step {n} loss {n}.5 in {n} s\n" for n in range(90))
     text = steps + RECORDED[case].text + "\n" + steps
-    assert answer(text, is_useful=True) == answer(text, is_useful=False)
+    assert explain_text(text, is_useful=True) == explain_text(text, is_useful=False)

@@ -8,7 +8,7 @@ threads and their sources: no wheel of the first two runs without a GPU.
 from __future__ import annotations
 
 import pytest
-from test_explain_log import folded, harmless, heads, verdict_of
+from test_explain_log import list_folded, list_harmless, list_heads, verdict_of
 
 from fullmesh.settings import ROOT
 
@@ -30,13 +30,13 @@ def test_a_fault_on_nodes_is_named_from_its_log(
     name: str, codes: list[str], follows: list[str], words: str
 ) -> None:
     verdict = verdict_of((RECORDS / f"{name}.log").read_text())
-    assert (heads(verdict), folded(verdict)) == (codes, follows)
+    assert (list_heads(verdict), list_folded(verdict)) == (codes, follows)
     assert words in verdict.heads[0].sentence
 
 
 def test_little_shared_memory_is_reported_without_failure() -> None:
     verdict = verdict_of((RECORDS / "ray-shm.log").read_text())
-    assert (heads(verdict), harmless(verdict)) == ([], ["LG-960"])
+    assert (list_heads(verdict), list_harmless(verdict)) == ([], ["LG-960"])
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_little_shared_memory_is_reported_without_failure() -> None:
     ],
 )
 def test_a_cause_quoted_by_another_program_is_named(code: str, log: str) -> None:
-    assert heads(verdict_of(log)) == [code]
+    assert list_heads(verdict_of(log)) == [code]
 
 
 def test_a_dead_node_without_reason_is_only_a_symptom() -> None:
     log = (RECORDS / "ray-wrong-card.log").read_text()
     dead = next(line for line in log.splitlines() if "has been marked dead" in line)
     verdict = verdict_of(dead)
-    assert heads(verdict) == ["LG-682"]
+    assert list_heads(verdict) == ["LG-682"]
     assert "10.77.2.12" in verdict.heads[0].sentence
 
 
@@ -95,7 +95,7 @@ ENDS_WELL = (
 def test_deepspeed_on_one_node_needs_no_hostfile() -> None:
     """deepspeedai/DeepSpeed#3299."""
     verdict = verdict_of(NO_HOSTFILE + ENDS_WELL)
-    assert (heads(verdict), harmless(verdict)) == ([], ["LG-961"])
+    assert (list_heads(verdict), list_harmless(verdict)) == ([], ["LG-961"])
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_deepspeed_on_one_node_needs_no_hostfile() -> None:
 )
 def test_a_second_node_makes_the_missing_hostfile_a_cause(more: str) -> None:
     verdict = verdict_of(NO_HOSTFILE + more)
-    assert (heads(verdict), harmless(verdict)) == (["LG-685"], [])
+    assert (list_heads(verdict), list_harmless(verdict)) == (["LG-685"], [])
 
 
 def test_two_nodes_without_a_hostfile_train_alone() -> None:
     verdict = verdict_of(NO_HOSTFILE + ENDS_WELL, NO_HOSTFILE + ENDS_WELL)
-    assert (heads(verdict), harmless(verdict)) == (["LG-685"], [])
+    assert (list_heads(verdict), list_harmless(verdict)) == (["LG-685"], [])
     assert "2 logs have this line" in verdict.heads[0].sentence
 
 
 def test_worse_errors_precede_a_missing_hostfile() -> None:
     both = NO_HOSTFILE + (RECORDS / "deepspeed-ninja.log").read_text()
-    assert heads(verdict_of(both, NO_HOSTFILE)) == ["LG-687", "LG-685"]
+    assert list_heads(verdict_of(both, NO_HOSTFILE)) == ["LG-687", "LG-685"]

@@ -11,8 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from test_explain_errors import EXCEPTION, FINISHED, STEP, shown
-from test_explain_log import HEALTHY, heads, run, verdict_of, write
+from test_explain_errors import EXCEPTION, FINISHED, STEP, list_shown_lines
+from test_explain_log import HEALTHY, list_heads, run, verdict_of, write
 
 from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, reader
@@ -58,13 +58,13 @@ SIGNS = [
 
 @pytest.mark.parametrize("line", SIGNS)
 def test_a_possible_error_counts_at_the_end_of_a_log(line: str) -> None:
-    assert heads(verdict_of(HEALTHY + line + "\n")) == ["LG-701"]
-    assert shown(HEALTHY + line + "\n") == [line.strip()]
+    assert list_heads(verdict_of(HEALTHY + line + "\n")) == ["LG-701"]
+    assert list_shown_lines(HEALTHY + line + "\n") == [line.strip()]
     for better in (STEP, FINISHED, "INFO: Application startup complete.\n"):
-        assert heads(verdict_of(line + "\n" + better)) == []
-    assert heads(verdict_of(FINISHED + line + "\n")) == []
-    assert heads(verdict_of(line + "\n" + "all is well\n" * 4000)) == []
-    assert line not in shown(line + "\n" + EXCEPTION)
+        assert list_heads(verdict_of(line + "\n" + better)) == []
+    assert list_heads(verdict_of(FINISHED + line + "\n")) == []
+    assert list_heads(verdict_of(line + "\n" + "all is well\n" * 4000)) == []
+    assert line not in list_shown_lines(line + "\n" + EXCEPTION)
 
 
 def test_a_sign_is_marked_as_possibly_harmless() -> None:
@@ -149,7 +149,7 @@ Saving model checkpoint to out/checkpoint-100
 
 @pytest.mark.parametrize("name", QUIET)
 def test_a_log_without_a_good_end_raises_no_alarm(name: str) -> None:
-    assert heads(verdict_of(QUIET[name])) == []
+    assert list_heads(verdict_of(QUIET[name])) == []
 
 
 # A log without an error

@@ -11,8 +11,8 @@ from test_explain_log import (
     SIGKILL,
     WATCHDOG,
     c10d_timeout,
-    folded,
-    heads,
+    list_folded,
+    list_heads,
     torchrun,
     verdict_of,
 )
@@ -30,7 +30,7 @@ def test_the_error_is_in_the_other_log() -> None:
         + "pair.cc:172] timed out connecting: SO_ERROR: No route to host, remote=[10.77.0.11]:10653$1"
     )
     verdict = verdict_of(passive, active, options=ExplainOptions(RANGE))
-    assert heads(verdict) == ["LG-102"]
+    assert list_heads(verdict) == ["LG-102"]
     head = verdict.heads[0]
     assert head.evidence[0].file == "rank1.log"
     assert head.evidence[0].rank == "1"
@@ -57,8 +57,10 @@ def test_swapping_is_its_own_inverse() -> None:
 
 def test_a_port_outside_the_ephemeral_range_of_another_node() -> None:
     text = c10d_timeout("node1", 62001)
-    assert heads(verdict_of(text)) == ["LG-202"]
-    assert heads(verdict_of(text, options=ExplainOptions(PortRange(62000, 63000)))) == ["LG-203"]
+    assert list_heads(verdict_of(text)) == ["LG-202"]
+    assert list_heads(verdict_of(text, options=ExplainOptions(PortRange(62000, 63000)))) == [
+        "LG-203"
+    ]
 
 
 def test_the_missing_rank_is_named_with_its_node() -> None:
@@ -72,8 +74,8 @@ def test_the_missing_rank_is_named_with_its_node() -> None:
 def test_a_crash_explains_only_its_own_rank() -> None:
     missing = "wait timeout after 10000ms, keys: /default_pg/0//cpu//0/{}"
     killed = torchrun(1, "node2", -9, SIGKILL)
-    assert heads(verdict_of(missing.format(1), killed)) == ["LG-305"]
-    assert heads(verdict_of(missing.format(2), killed)) == ["LG-305", "LG-210"]
+    assert list_heads(verdict_of(missing.format(1), killed)) == ["LG-305"]
+    assert list_heads(verdict_of(missing.format(2), killed)) == ["LG-305", "LG-210"]
 
 
 def test_a_killed_rank_is_one_finding_with_rank_and_host() -> None:
@@ -82,14 +84,14 @@ def test_a_killed_rank_is_one_finding_with_rank_and_host() -> None:
         " local_rank: 3 (pid: 812917) of binary: x\n"
     )
     verdict = verdict_of(line + torchrun(3, "node2", -9, SIGKILL))
-    assert heads(verdict) == ["LG-305"]
+    assert list_heads(verdict) == ["LG-305"]
     assert verdict.heads[0].where == "rank 3 on node2"
 
 
 def test_two_failures_in_one_block_are_separated() -> None:
     block = torchrun(0, "node1", 1, "x") + torchrun(5, "node2", -9, SIGKILL)
     verdict = verdict_of(block)
-    assert heads(verdict) == ["LG-305"]
+    assert list_heads(verdict) == ["LG-305"]
     assert verdict.heads[0].where == "rank 5 on node2"
     assert verdict.heads[0].follows[0].where == "rank 0 on node1"
 
@@ -132,14 +134,14 @@ def test_silent_efa_after_pattern_4_names_the_security_group() -> None:
 
 def test_two_master_ports() -> None:
     verdict = verdict_of(c10d_timeout("node1", 29500), c10d_timeout("node1", 29501))
-    assert heads(verdict) == ["LG-209"]
-    assert folded(verdict) == ["LG-202", "LG-202"]
+    assert list_heads(verdict) == ["LG-209"]
+    assert list_folded(verdict) == ["LG-202", "LG-202"]
 
 
 def test_nodes_that_train_alone() -> None:
     alone = "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/1\n"
-    assert heads(verdict_of(alone, alone)) == ["LG-315"]
-    assert heads(verdict_of(alone)) == []
+    assert list_heads(verdict_of(alone, alone)) == ["LG-315"]
+    assert list_heads(verdict_of(alone)) == []
 
 
 def test_different_nccl_versions() -> None:
@@ -147,8 +149,8 @@ def test_different_nccl_versions() -> None:
         "NCCL version 2.20.5+cuda12.4\n",
         "NCCL version 2.23.4+cuda12.4\nMessage truncated : received 1024 bytes instead of 256",
     )
-    assert heads(verdict) == ["LG-423"]
-    assert folded(verdict) == ["LG-409"]
+    assert list_heads(verdict) == ["LG-423"]
+    assert list_folded(verdict) == ["LG-409"]
 
 
 def test_different_kinds_of_addresses() -> None:
@@ -157,8 +159,8 @@ def test_different_kinds_of_addresses() -> None:
         "node2:1:1 [0] NCCL INFO Bootstrap : Using eth1:fd78::12<0>\n"
         "node2:1:2 [0] NCCL WARN socketPollConnect: Connect to 10.77.0.11<51849> returned 110(Connection timed out)",
     )
-    assert heads(verdict) == ["LG-424"]
-    assert folded(verdict) == ["LG-404"]
+    assert list_heads(verdict) == ["LG-424"]
+    assert list_folded(verdict) == ["LG-404"]
 
 
 def test_the_rank_that_is_behind() -> None:
@@ -178,8 +180,8 @@ def test_causes_come_before_symptoms_and_mechanisms_before_guesses() -> None:
         RECORDED[case].text
         for case in ("other key", "seed 2: clients", "disk", "seed 3: rank", "gloo peer died")
     )
-    assert heads(verdict_of(text)) == ["LG-401", "LG-505"]
-    assert folded(verdict_of(text)) == ["LG-112", "LG-201", "LG-211"]
+    assert list_heads(verdict_of(text)) == ["LG-401", "LG-505"]
+    assert list_folded(verdict_of(text)) == ["LG-112", "LG-201", "LG-211"]
 
 
 def test_a_job_killed_while_waiting_has_one_cause() -> None:
@@ -188,8 +190,8 @@ def test_a_job_killed_while_waiting_has_one_cause() -> None:
         " retryLimit=3, rank=0, size=2, local=[127.0.0.1]:41163, remote=[127.0.1.1]:44486$0, error=SO_ERROR:"
         " Connection refused, remote=[127.0.1.1]:44486$0\nKilled\n"
     )
-    assert (heads(verdict_of(text)), folded(verdict_of(text))) == (["LG-106"], ["LG-305"])
-    assert heads(verdict_of("Killed\n")) == ["LG-305"]
+    assert (list_heads(verdict_of(text)), list_folded(verdict_of(text))) == (["LG-106"], ["LG-305"])
+    assert list_heads(verdict_of("Killed\n")) == ["LG-305"]
 
 
 TIMEOUT = WATCHDOG.format(1, 4, "ALLREDUCE")
@@ -276,9 +278,9 @@ def test_the_group_whose_ranks_wait_nowhere_comes_first() -> None:
 )
 def test_no_rank_is_behind(logs: list[str]) -> None:
     verdict = verdict_of(*(say_status(rank, text) for rank, text in enumerate(logs)))
-    assert "LG-456" not in heads(verdict)
+    assert "LG-456" not in list_heads(verdict)
 
 
 def test_a_connection_that_closed_before_the_timeout_does_not_follow_from_it() -> None:
-    assert heads(verdict_of(TIMEOUT + "\n" + CLOSED)) == ["LG-415"]
-    assert "LG-421" in heads(verdict_of(CLOSED + "\n" + TIMEOUT))
+    assert list_heads(verdict_of(TIMEOUT + "\n" + CLOSED)) == ["LG-415"]
+    assert "LG-421" in list_heads(verdict_of(CLOSED + "\n" + TIMEOUT))

@@ -32,7 +32,7 @@ TRUTH = score.Truth("n2", "n1", ("n1 -> n2",), ("DG-113", "drop"))
 RIGHT = {"node": "n2", "peer": "n1", "direction": "n1 -> n2", "cause": "port 29500: drop"}
 
 
-def trial(case: str, truth: object, answer: dict[str, str], **more: object) -> object:
+def make_trial(case: str, truth: object, answer: dict[str, str], **more: object) -> object:
     return score.Trial(case, "link", "mine", truth, answer, **more)
 
 
@@ -78,32 +78,32 @@ def test_another_answer_is_refused(output: str) -> None:
     ],
 )
 def test_place_and_cause(changed: dict[str, str], placed: bool, named: bool) -> None:
-    one = trial("a", TRUTH, {**RIGHT, **changed})
+    one = make_trial("a", TRUTH, {**RIGHT, **changed})
     assert (score.is_placed(one), score.is_named(one)) == (placed, named)
 
 
 def test_a_fault_of_a_node_needs_no_peer_and_no_direction() -> None:
-    one = trial("a", score.Truth("n2"), {"node": "n2", "peer": "n9", "direction": "x"})
+    one = make_trial("a", score.Truth("n2"), {"node": "n2", "peer": "n9", "direction": "x"})
     assert score.is_placed(one)
     assert not score.is_named(one)
 
 
 @pytest.mark.parametrize(("ways", "placed"), [(("a -> b",), False), (("", "a -> b"), True)])
 def test_an_answer_without_a_direction(ways: tuple[str, ...], placed: bool) -> None:
-    one = trial("a", score.Truth("n2", "", ways), {"node": "n2"})
+    one = make_trial("a", score.Truth("n2", "", ways), {"node": "n2"})
     assert score.is_placed(one) == placed
 
 
 def test_the_figures() -> None:
     healthy = score.Truth()
     trials = [
-        trial("right", TRUTH, RIGHT, seconds=1.0, cpu_seconds=0.1),
-        trial("wrong place", TRUTH, {"node": "n1"}, seconds=2.0),
-        trial("missed", TRUTH, {}, seconds=3.0),
-        trial("crashed", TRUTH, {}, failed="ValueError", seconds=90.0),
-        trial("quiet", healthy, {}),
-        trial("alarm", healthy, RIGHT),
-        trial("crash on a healthy state", healthy, {}, failed="OSError"),
+        make_trial("right", TRUTH, RIGHT, seconds=1.0, cpu_seconds=0.1),
+        make_trial("wrong place", TRUTH, {"node": "n1"}, seconds=2.0),
+        make_trial("missed", TRUTH, {}, seconds=3.0),
+        make_trial("crashed", TRUTH, {}, failed="ValueError", seconds=90.0),
+        make_trial("quiet", healthy, {}),
+        make_trial("alarm", healthy, RIGHT),
+        make_trial("crash on a healthy state", healthy, {}, failed="OSError"),
         score.Trial("right", "link", "other", TRUTH, {}),
     ]
     found = score.score_adapter("mine", trials)

@@ -15,11 +15,11 @@ DATA = Path(__file__).parent / "data/firewall"
 OWN = {"4": "10.78.2.12", "6": "fd00::12"}
 
 
-def recorded(name: str) -> str:
+def read_recording(name: str) -> str:
     return (DATA / name).read_text(encoding="utf-8")
 
 
-def asked(*ports: str, peers: str = "10.78.2.11 10.78.2.13 fd00::11") -> dict[str, Any]:
+def build_arguments(*ports: str, peers: str = "10.78.2.11 10.78.2.13 fd00::11") -> dict[str, Any]:
     by_family: dict[str, list[str]] = {"4": [], "6": []}
     for address in peers.split():
         by_family["6" if ":" in address else "4"].append(address)
@@ -27,48 +27,54 @@ def asked(*ports: str, peers: str = "10.78.2.11 10.78.2.13 fd00::11") -> dict[st
 
 
 def rules() -> dict[str, Any]:
-    found: dict[str, Any] = ruleset.parse_nft_json(recorded("nft-1.0.6-beside.json"))
-    ruleset.fill_xt_rules(found, "ip", recorded("iptables-nft-1.8.9-beside.txt"))
+    found: dict[str, Any] = ruleset.parse_nft_json(read_recording("nft-1.0.6-beside.json"))
+    ruleset.fill_xt_rules(found, "ip", read_recording("iptables-nft-1.8.9-beside.txt"))
     return found
 
 
-def named(found: list[dict[str, Any]], sure: bool = True) -> set[tuple[str, str, str]]:
+def list_named(found: list[dict[str, Any]], sure: bool = True) -> set[tuple[str, str, str]]:
     return {(one["chain"], one["port"], one["sender"]) for one in found if one["sure"] is sure}
 
 
 def test_a_drop_of_some_ports_for_one_peer_is_found() -> None:
     """Of 4096 ports and two peers one stretch is dropped for one of them; the rest passes."""
     found = blocking.find_peer_blockers(
-        rules(), asked("50000-52000/tcp", peers="10.78.2.11 10.78.2.13")
+        rules(), build_arguments("50000-52000/tcp", peers="10.78.2.11 10.78.2.13")
     )
-    assert named([one for one in found if one["hook"] == "input"]) == {
+    assert list_named([one for one in found if one["hook"] == "input"]) == {
         ("other", "50100/tcp", "10.78.2.13")
     }
 
 
 def test_every_rule_is_named_once_with_its_place() -> None:
-    found = blocking.find_peer_blockers(rules(), asked("29400/tcp", peers="fd00::11 fd00::13"))
+    found = blocking.find_peer_blockers(
+        rules(), build_arguments("29400/tcp", peers="fd00::11 fd00::13")
+    )
     places = {(one["hook"], one["chain"], one["word"]) for one in found if one["hook"] != "forward"}
     assert places == {("input", "first", "drop"), ("input", "second", "drop")}
 
 
 def test_a_redirect_before_the_input_hook_is_found() -> None:
-    found = blocking.find_peer_blockers(rules(), asked("29500/tcp", peers="10.78.2.11"))
+    found = blocking.find_peer_blockers(rules(), build_arguments("29500/tcp", peers="10.78.2.11"))
     seen = [(one["chain"], one["hook"], one["word"]) for one in found if one["hook"] != "forward"]
     assert seen == [("pre", "prerouting", "divert")]
 
 
 def test_a_verdict_map_is_followed() -> None:
-    one = named(blocking.find_peer_blockers(rules(), asked("54000-54095/tcp", peers="10.78.2.99")))
+    one = list_named(
+        blocking.find_peer_blockers(rules(), build_arguments("54000-54095/tcp", peers="10.78.2.99"))
+    )
     assert ("other2", "54000/tcp", "10.78.2.99") in one
-    other = named(
-        blocking.find_peer_blockers(rules(), asked("54000-54095/tcp", peers="10.78.2.11"))
+    other = list_named(
+        blocking.find_peer_blockers(rules(), build_arguments("54000-54095/tcp", peers="10.78.2.11"))
     )
     assert not {place for place in other if place[0] == "other2"}
 
 
 def test_iptables_multiport_is_understood() -> None:
-    found = blocking.find_peer_blockers(rules(), asked("53000-53200/tcp", peers="10.78.2.12"))
+    found = blocking.find_peer_blockers(
+        rules(), build_arguments("53000-53200/tcp", peers="10.78.2.12")
+    )
     one = next(one for one in found if one["table"] == "filter" and one["chain"] == "INPUT")
     assert one["port"] == "53000/tcp"
     assert one["line"].startswith("-A INPUT -s 10.78.2.12/32")
@@ -76,31 +82,33 @@ def test_iptables_multiport_is_understood() -> None:
 
 
 def test_without_iptables_save_its_rules_are_not_sure() -> None:
-    bare = ruleset.parse_nft_json(recorded("nft-1.0.6-beside.json"))
-    found = blocking.find_peer_blockers(bare, asked("53000-53200/tcp", peers="10.78.2.12"))
+    bare = ruleset.parse_nft_json(read_recording("nft-1.0.6-beside.json"))
+    found = blocking.find_peer_blockers(
+        bare, build_arguments("53000-53200/tcp", peers="10.78.2.12")
+    )
     told = [one["sure"] for one in found if one["table"] == "filter" and one["chain"] == "INPUT"]
     assert told == [False]
 
 
 def test_rates_are_uncertain_and_marks_do_not_matter() -> None:
-    found = blocking.find_peer_blockers(rules(), asked("4791/udp", peers="10.78.2.11"))
-    assert named(found, sure=False) == {("other", "4791/udp", "10.78.2.11")}
+    found = blocking.find_peer_blockers(rules(), build_arguments("4791/udp", peers="10.78.2.11"))
+    assert list_named(found, sure=False) == {("other", "4791/udp", "10.78.2.11")}
     assert not {one["chain"] for one in found if one["sure"] and one["hook"] == "input"}
 
 
 def test_forwarded_traffic_is_distinguished() -> None:
-    found = blocking.find_peer_blockers(rules(), asked("29500/tcp", peers="10.78.2.11"))
+    found = blocking.find_peer_blockers(rules(), build_arguments("29500/tcp", peers="10.78.2.11"))
     assert [one["chain"] for one in found if one["hook"] == "forward"] == ["thru"]
 
 
 @pytest.mark.parametrize("port", ["x/tcp", "54095-50000/tcp", "/tcp"])
 def test_ports_that_cannot_be_read_are_no_free_passage(port: str) -> None:
     with pytest.raises(ValueError, match="is not a range of ports"):
-        blocking.find_peer_blockers(rules(), asked(port, peers="10.78.2.11"))
+        blocking.find_peer_blockers(rules(), build_arguments(port, peers="10.78.2.11"))
 
 
 def test_docker_is_no_fault() -> None:
-    found = blocking.find_peer_blockers(rules(), asked("29500/tcp", "50000-54095/tcp"))
+    found = blocking.find_peer_blockers(rules(), build_arguments("29500/tcp", "50000-54095/tcp"))
     assert not {one["chain"] for one in found} & {"DOCKER", "FORWARD", "PREROUTING"}
 
 
@@ -114,7 +122,7 @@ def chain(*expressions: list[dict[str, Any]], policy: str = "accept") -> dict[st
     return {"chains": {("inet", "t", "c"): base}, "sets": {}}
 
 
-def when(field: str, right: Any, op: str = "==", protocol: str = "tcp") -> dict[str, Any]:
+def match_field(field: str, right: Any, op: str = "==", protocol: str = "tcp") -> dict[str, Any]:
     left = {"payload": {"protocol": protocol, "field": field}}
     return {"match": {"op": op, "left": left, "right": right}}
 
@@ -125,21 +133,21 @@ DROP: dict[str, Any] = {"drop": None}
 @pytest.mark.parametrize(
     ("match", "drops"),
     [
-        (when("dport", 29500), True),
-        (when("dport", 29501), False),
-        (when("dport", 29500, "!="), False),
-        (when("dport", {"range": [29000, 30000]}), True),
-        (when("dport", {"set": [22, {"range": [29000, 30000]}]}), True),
-        (when("dport", 1024, ">"), True),
-        (when("dport", 29500, protocol="udp"), False),
-        (when("dport", 29500, protocol="th"), True),
-        (when("saddr", "10.78.2.11", protocol="ip"), True),
-        (when("saddr", {"prefix": {"addr": "10.78.0.0", "len": 16}}, protocol="ip"), True),
-        (when("saddr", {"prefix": {"addr": "10.78.0.0", "len": 16}}, "!=", "ip"), False),
-        (when("saddr", "fd00::11", protocol="ip6"), False),
-        (when("daddr", "10.78.2.12", protocol="ip"), True),
-        (when("daddr", "224.0.0.251", protocol="ip"), False),
-        (when("protocol", "tcp", protocol="ip"), True),
+        (match_field("dport", 29500), True),
+        (match_field("dport", 29501), False),
+        (match_field("dport", 29500, "!="), False),
+        (match_field("dport", {"range": [29000, 30000]}), True),
+        (match_field("dport", {"set": [22, {"range": [29000, 30000]}]}), True),
+        (match_field("dport", 1024, ">"), True),
+        (match_field("dport", 29500, protocol="udp"), False),
+        (match_field("dport", 29500, protocol="th"), True),
+        (match_field("saddr", "10.78.2.11", protocol="ip"), True),
+        (match_field("saddr", {"prefix": {"addr": "10.78.0.0", "len": 16}}, protocol="ip"), True),
+        (match_field("saddr", {"prefix": {"addr": "10.78.0.0", "len": 16}}, "!=", "ip"), False),
+        (match_field("saddr", "fd00::11", protocol="ip6"), False),
+        (match_field("daddr", "10.78.2.12", protocol="ip"), True),
+        (match_field("daddr", "224.0.0.251", protocol="ip"), False),
+        (match_field("protocol", "tcp", protocol="ip"), True),
         ({"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": 6}}, True),
         ({"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": 17}}, False),
         ({"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "eth*"}}, True),
@@ -155,16 +163,16 @@ DROP: dict[str, Any] = {"drop": None}
 )
 def test_one_condition(match: dict[str, Any], drops: bool) -> None:
     found = blocking.find_peer_blockers(
-        chain([match, DROP]), asked("29500/tcp", peers="10.78.2.11")
+        chain([match, DROP]), build_arguments("29500/tcp", peers="10.78.2.11")
     )
-    assert bool(named(found)) is drops
+    assert bool(list_named(found)) is drops
 
 
 @pytest.mark.parametrize(
     ("rules_", "policy", "drops"),
     [
-        ([[when("dport", 29500), {"accept": None}], [DROP]], "accept", False),
-        ([[when("dport", 22), {"accept": None}]], "drop", True),
+        ([[match_field("dport", 29500), {"accept": None}], [DROP]], "accept", False),
+        ([[match_field("dport", 22), {"accept": None}]], "drop", True),
         ([[{"xt": None}, {"accept": None}]], "drop", False),  # unknown match
         ([[{"return": None}], [DROP]], "accept", False),
         ([[{"jump": {"target": "c"}}], [DROP]], "accept", True),  # a loop is no hang
@@ -175,9 +183,9 @@ def test_one_condition(match: dict[str, Any], drops: bool) -> None:
 )
 def test_one_chain(rules_: list[list[dict[str, Any]]], policy: str, drops: bool) -> None:
     found = blocking.find_peer_blockers(
-        chain(*rules_, policy=policy), asked("29500/tcp", peers="10.78.2.11")
+        chain(*rules_, policy=policy), build_arguments("29500/tcp", peers="10.78.2.11")
     )
-    assert bool(named(found)) is drops
+    assert bool(list_named(found)) is drops
 
 
 def test_an_ingress_chain_of_another_card_does_not_matter() -> None:
@@ -185,17 +193,17 @@ def test_an_ingress_chain_of_another_card_does_not_matter() -> None:
     base = dict(chain([DROP])["chains"]["inet", "t", "c"], hook="ingress")
     for device in ("eth0", ["eth1", "eth2"]):
         found["chains"]["netdev", "t", str(device)] = dict(base, dev=device)
-    assert {one[0] for one in named(blocking.find_peer_blockers(found, asked("1/tcp")))} == {
-        "['eth1', 'eth2']"
-    }
+    assert {
+        one[0] for one in list_named(blocking.find_peer_blockers(found, build_arguments("1/tcp")))
+    } == {"['eth1', 'eth2']"}
 
 
 def test_many_peers_and_a_large_set_need_few_packets() -> None:
     peers = " ".join(f"10.1.{n // 250}.{n % 250 + 1}" for n in range(1000))
     blocked = [f"192.168.{n // 250}.{n % 250}" for n in range(10000)]
-    found = chain([when("saddr", "@blocked", protocol="ip"), DROP])
+    found = chain([match_field("saddr", "@blocked", protocol="ip"), DROP])
     found["sets"]["inet", "t", "blocked"] = ruleset.MatchValues(blocked)
-    want = asked("50000-54095/tcp", peers=peers)
+    want = build_arguments("50000-54095/tcp", peers=peers)
     cuts = blocking.collect_bounds(found, list(found["chains"]))
     assert len(blocking.build_sample_packets(want, "4", cuts)) == 1
     assert blocking.find_peer_blockers(found, want) == []
@@ -204,11 +212,11 @@ def test_many_peers_and_a_large_set_need_few_packets() -> None:
 def test_a_rule_that_logs_is_read_like_any_other() -> None:
     """``nft -j`` calls the text of a log statement "prefix", as it does the length of a network."""
     log = {"log": {"prefix": "peers: ", "level": "info"}}
-    drop = [when("saddr", "10.1.0.1", protocol="ip"), DROP]
-    want = asked("50000-54095/tcp", peers="10.1.0.1")
-    told = named(blocking.find_peer_blockers(chain([log, *drop]), want))
+    drop = [match_field("saddr", "10.1.0.1", protocol="ip"), DROP]
+    want = build_arguments("50000-54095/tcp", peers="10.1.0.1")
+    told = list_named(blocking.find_peer_blockers(chain([log, *drop]), want))
     assert told
-    assert told == named(blocking.find_peer_blockers(chain(drop), want))
+    assert told == list_named(blocking.find_peer_blockers(chain(drop), want))
 
 
 # --- iptables' own words --------------------------------------------------------------------------
@@ -229,12 +237,16 @@ COMMIT
 
 def test_the_old_tables_are_read_like_the_new_ones() -> None:
     found = ruleset.parse_iptables_save(SAVED, "ip")
-    told = blocking.find_peer_blockers(found, asked("29400/tcp", "29500/tcp", peers="10.78.2.11"))
+    told = blocking.find_peer_blockers(
+        found, build_arguments("29400/tcp", "29500/tcp", peers="10.78.2.11")
+    )
     assert [(one["line"], one["port"]) for one in told] == [("policy drop", "29400/tcp")]
     for table in ("good", "other"):
         found["sets"]["ip", "filter", table] = ruleset.MatchValues(["10.78.2.11"])
-    one = named(
-        blocking.find_peer_blockers(found, asked("50000-54095/tcp", peers="10.78.2.11 10.78.2.13"))
+    one = list_named(
+        blocking.find_peer_blockers(
+            found, build_arguments("50000-54095/tcp", peers="10.78.2.11 10.78.2.13")
+        )
     )
     assert one == {("GUARD", "50000/tcp", "10.78.2.13")}
 
@@ -260,9 +272,9 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def node(**answers: str) -> Callable[[list[str]], tuple[int, str]]:
-    told = {"nft -j list ruleset": recorded("nft-1.0.6-beside.json")}
-    told["nft -a list ruleset"] = recorded("nft-1.0.6-beside.txt")
-    told["iptables-nft-save"] = recorded("iptables-nft-1.8.9-beside.txt")
+    told = {"nft -j list ruleset": read_recording("nft-1.0.6-beside.json")}
+    told["nft -a list ruleset"] = read_recording("nft-1.0.6-beside.txt")
+    told["iptables-nft-save"] = read_recording("iptables-nft-1.8.9-beside.txt")
     told["ip -o addr show"] = ADDRESSES
     told |= answers
 
@@ -318,7 +330,7 @@ def by_card(name: str) -> dict[str, Any]:
     return {"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": name}}
 
 
-FROM_SECOND = when("saddr", {"prefix": {"addr": "10.2.0.0", "len": 16}}, protocol="ip")
+FROM_SECOND = match_field("saddr", {"prefix": {"addr": "10.2.0.0", "len": 16}}, protocol="ip")
 
 
 @pytest.mark.parametrize(
@@ -329,8 +341,8 @@ FROM_SECOND = when("saddr", {"prefix": {"addr": "10.2.0.0", "len": 16}}, protoco
         ([by_card("eth3"), DROP], ""),
         ([by_card("eth1"), FROM_SECOND, DROP], ""),  # against spoofing, and right
         ([by_card("eth2"), FROM_SECOND, DROP], "10.2.0.11"),
-        ([when("saddr", "10.2.0.12", protocol="ip"), DROP], ""),  # our own
-        ([when("daddr", "10.2.0.12", protocol="ip"), DROP], "10.2.0.11"),
+        ([match_field("saddr", "10.2.0.12", protocol="ip"), DROP], ""),  # our own
+        ([match_field("daddr", "10.2.0.12", protocol="ip"), DROP], "10.2.0.11"),
         ([DROP], "10.1.0.11"),
     ],
 )
@@ -345,7 +357,7 @@ def test_each_link_is_asked_about_its_own_peers(
 
 
 def test_a_peer_outside_our_networks_may_use_any_link(proc: Path) -> None:
-    rule = a_table(by_card("eth1"), when("saddr", "10.9.0.1", protocol="ip"), DROP)
+    rule = a_table(by_card("eth1"), match_field("saddr", "10.9.0.1", protocol="ip"), DROP)
     told = {"ip -o addr show": TWO_LINKS, "nft -j list ruleset": rule}
     want = OF_TWO | {"peers": [*OF_TWO["peers"], "10.9.0.1"]}
     faults, notes = foreign.check_foreign_rules(node(**told), want, False)
@@ -388,6 +400,6 @@ def test_a_policy_has_a_next_step_of_its_own(proc: Path) -> None:
 def test_ufw_is_ignored_if_it_will_be_removed(proc: Path) -> None:
     text = "*filter\n:INPUT DROP [0:0]\n:ufw-before-input - [0:0]\n-A INPUT -j ufw-before-input\nCOMMIT\n"
     found = ruleset.parse_iptables_save(text, "ip")
-    assert named(blocking.find_peer_blockers(found, asked("29500/tcp")))
+    assert list_named(blocking.find_peer_blockers(found, build_arguments("29500/tcp")))
     foreign.remove_ufw_rules(found)
-    assert not named(blocking.find_peer_blockers(found, asked("29500/tcp")))
+    assert not list_named(blocking.find_peer_blockers(found, build_arguments("29500/tcp")))

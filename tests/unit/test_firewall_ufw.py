@@ -21,11 +21,11 @@ def root(tmp_path: Path) -> Path:
         ("/etc/ufw/before.rules", "shipped\n"),
         (ufw.SHIPPED + "before.rules", "shipped\n"),
     ):
-        put(tmp_path, path, text)
+        write_file(tmp_path, path, text)
     return tmp_path
 
 
-def put(root: Path, path: str, text: str) -> None:
+def write_file(root: Path, path: str, text: str) -> None:
     target = Path(str(root) + path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
@@ -58,7 +58,7 @@ def test_rules_that_firewalld_cannot_express_are_named_with_reason(root: Path) -
 def test_each_thing_that_cannot_be_carried_over_is_named(
     root: Path, path: str, text: str, word: str
 ) -> None:
-    put(root, path, text)
+    write_file(root, path, text)
     assert any(word in one for one in ufw.list_unsupported_rules(str(root), PEERS, PORTS))
 
 
@@ -82,7 +82,7 @@ SOME = "### tuple ### allow any 22 0.0.0.0/0 any 192.0.2.0/24 in\n"
 def test_a_port_that_ufw_blocked_and_the_zone_opens_is_named(
     root: Path, rules: str, opens: bool
 ) -> None:
-    put(root, "/etc/ufw/user.rules", rules)
+    write_file(root, "/etc/ufw/user.rules", rules)
     carried = ufw.list_carried_rules(str(root), PEERS, PORTS)
     found = ufw.find_newly_open_ssh(str(root), "public", [22], carried)
     assert [one.partition(" (")[0] for one in found] == ["ssh on 22/tcp over IPv4"] * opens
@@ -91,11 +91,13 @@ def test_a_port_that_ufw_blocked_and_the_zone_opens_is_named(
 
 def test_the_other_family_has_rules_of_its_own(root: Path) -> None:
     """Without IPV6=yes, ufw writes no IPv6 rules, and accepts no IPv6 connections."""
-    put(root, "/proc/sys/net/ipv6/conf/all/disable_ipv6", "0\n")
+    write_file(root, "/proc/sys/net/ipv6/conf/all/disable_ipv6", "0\n")
     carried = ufw.list_carried_rules(str(root), PEERS, PORTS)
     found = ufw.find_newly_open_ssh(str(root), "public", [22], carried)
     assert [one.partition(" (")[0] for one in found] == ["ssh on 22/tcp over IPv6"]
-    put(root, "/etc/ufw/user6.rules", "### tuple ### allow tcp 22 ::/0 any ::/0 OpenSSH - in\n")
+    write_file(
+        root, "/etc/ufw/user6.rules", "### tuple ### allow tcp 22 ::/0 any ::/0 OpenSSH - in\n"
+    )
     carried = ufw.list_carried_rules(str(root), PEERS, PORTS)
     assert ufw.find_newly_open_ssh(str(root), "public", [22], carried) == []
 
@@ -107,7 +109,7 @@ def policy(root: Path) -> list[ElementTree.Element]:
     return tree.findall("rule")
 
 
-def said(rule: ElementTree.Element) -> str:
+def format_rule(rule: ElementTree.Element) -> str:
     words = []
     for tag in rule:
         values = [tag.get(name) for name in ("address", "port", "protocol") if tag.get(name)]
@@ -117,7 +119,7 @@ def said(rule: ElementTree.Element) -> str:
 
 def test_the_others_go_on_in_their_order(root: Path) -> None:
     rules = policy(root)
-    assert [said(rule) for rule in rules] == [
+    assert [format_rule(rule) for rule in rules] == [
         "port:22:tcp accept",
         "source:192.0.2.0/24 port:80:tcp accept",
         "source:192.0.2.0/24 port:443:tcp accept",
@@ -131,16 +133,20 @@ def test_the_others_go_on_in_their_order(root: Path) -> None:
 
 
 def test_nothing_to_carry_over_gives_no_file(root: Path) -> None:
-    put(root, "/etc/ufw/user.rules", "")
+    write_file(root, "/etc/ufw/user.rules", "")
     assert ufw.render_ufw_policy("fullmesh", ufw.list_carried_rules(str(root), PEERS, PORTS)) == ""
 
 
 def test_a_protocol_without_ports_and_v6(root: Path) -> None:
-    put(root, "/etc/ufw/user.rules", "### tuple ### allow esp any 0.0.0.0/0 any 192.0.2.1 in\n")
-    put(root, "/etc/ufw/user6.rules", "### tuple ### reject tcp 25 2001:db8::1 any ::/0 in\n")
+    write_file(
+        root, "/etc/ufw/user.rules", "### tuple ### allow esp any 0.0.0.0/0 any 192.0.2.1 in\n"
+    )
+    write_file(
+        root, "/etc/ufw/user6.rules", "### tuple ### reject tcp 25 2001:db8::1 any ::/0 in\n"
+    )
     first, second = policy(root)
     assert first.find("protocol").get("value") == "esp"  # type: ignore[union-attr]
-    assert (second.get("family"), said(second)) == (
+    assert (second.get("family"), format_rule(second)) == (
         "ipv6",
         "destination:2001:db8::1 port:25:tcp reject",
     )
@@ -173,5 +179,5 @@ def test_a_lost_limit_and_a_lost_rule_are_reported(root: Path) -> None:
 
 def test_ufw_conf_decides_whether_it_is_on(root: Path) -> None:
     for text, on in (("ENABLED=yes", True), (" enabled = YES", True), ("#ENABLED=yes", False)):
-        put(root, ufw.CONF, text + "\n")
+        write_file(root, ufw.CONF, text + "\n")
         assert ufw.is_ufw_enabled(str(root)) is on

@@ -14,25 +14,25 @@ HEADER = "  sl  local_address rem_address   st tx rx tr tm retr uid timeout inod
 HOST, JUMP, MAPPED = "0B00000A", "090200C0", "0000000000000000FFFF0000090200C0"
 
 
-def put(proc: Path, path: str, text: str) -> None:
+def write_file(proc: Path, path: str, text: str) -> None:
     target = Path(str(proc) + path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
 
 
 def process(proc: Path, pid: int, parent: int, name: str, environ: str = "") -> None:
-    put(proc, f"/{pid}/stat", f"{pid} ({name}) S {parent} 1 1")
-    put(proc, f"/{pid}/comm", name + "\n")
-    put(proc, f"/{pid}/environ", environ)
+    write_file(proc, f"/{pid}/stat", f"{pid} ({name}) S {parent} 1 1")
+    write_file(proc, f"/{pid}/comm", name + "\n")
+    write_file(proc, f"/{pid}/environ", environ)
     (proc / str(pid) / "fd").mkdir(exist_ok=True)
 
 
 def sockets(proc: Path, rows: list[tuple[str, str, str, str]], name: str = "tcp") -> None:
     form = "0: {} {} {} 0:0 0:0 0 0 0 {} 1\n"
-    put(proc, f"/net/{name}", HEADER + "".join(form.format(*row) for row in rows))
+    write_file(proc, f"/net/{name}", HEADER + "".join(form.format(*row) for row in rows))
 
 
-def holds(proc: Path, pid: int, inode: str) -> None:
+def link_socket(proc: Path, pid: int, inode: str) -> None:
     os.symlink(f"socket:[{inode}]", proc / str(pid) / "fd" / inode)
 
 
@@ -62,9 +62,9 @@ def test_a_session_without_the_variable_is_found_by_its_socket(tmp_path: Path, n
     # a forwarding of this session to somewhere else is no way in
     rows.append((f"{HOST}:D431", "630200C0:0050", "01", "102"))
     sockets(tmp_path, rows)
-    holds(tmp_path, 10, "100")
+    link_socket(tmp_path, 10, "100")
     for inode in ("101", "102"):
-        holds(tmp_path, 20, inode)
+        link_socket(tmp_path, 20, inode)
     assert session.list_ssh_clients({}, 40, str(tmp_path)) == ["192.0.2.9"]
 
 
@@ -76,8 +76,8 @@ def test_a_v4_session_on_a_v6_socket_is_v4(tmp_path: Path) -> None:
     text = (tmp_path / "net/tcp6").read_text(encoding="utf-8")
     row = f"1: {'0' * 24}0B00000A:0016 {MAPPED}:C350 01 0:0 0:0 0 0 0 101 1\n"
     (tmp_path / "net/tcp6").write_text(text + row, encoding="utf-8")
-    holds(tmp_path, 10, "100")
-    holds(tmp_path, 20, "101")
+    link_socket(tmp_path, 10, "100")
+    link_socket(tmp_path, 20, "101")
     assert session.list_ssh_clients({}, 40, str(tmp_path)) == ["192.0.2.9"]
 
 
@@ -130,7 +130,7 @@ def test_foreign_sessions_are_not_ours(tmp_path: Path) -> None:
     process(tmp_path, 20, 10, "sshd", "SSH_CONNECTION=198.51.100.9 1 10.0.0.11 22\0")
     process(tmp_path, 40, 1, "python3")
     sockets(tmp_path, [(f"{HOST}:0016", f"{JUMP}:C350", "01", "101")])
-    holds(tmp_path, 20, "101")
+    link_socket(tmp_path, 20, "101")
     assert session.list_ssh_clients({}, 40, str(tmp_path)) == []
 
 
@@ -141,5 +141,5 @@ def test_sshds_ports_are_its_listeners_and_not_a_sessions_forwardings(tmp_path: 
     process(tmp_path, 10, 1, "sshd")
     process(tmp_path, 20, 10, "sshd")  # a session, with a forwarding on 8080
     for pid, inode in ((10, "101"), (10, "102"), (20, "103"), (10, "104")):
-        holds(tmp_path, pid, inode)
+        link_socket(tmp_path, pid, inode)
     assert session.list_sshd_ports(str(tmp_path)) == [2222]

@@ -35,7 +35,7 @@ FULL = "Failed to create temporary directory. Failed command was: mkdir, exited 
 PYTHON = "Task failed: The module interpreter '/usr/bin/python3' was not found."
 
 
-def unreachable(message: str) -> list[str]:
+def explain_unreachable(message: str) -> list[str]:
     """Return the explanation of such an answer."""
     away = {"unreachable": True, "msg": message}
     reach = {"ansible_host": "203.0.113.9", "ansible_user": "ann"}
@@ -44,11 +44,11 @@ def unreachable(message: str) -> list[str]:
     )["faults"]
 
 
-def failed(message: str) -> list[str]:
+def fail_survey(message: str) -> list[str]:
     return test_preflight.with_failed(failed=True, msg=message)
 
 
-def named(name: str) -> list[str]:
+def explain_name(name: str) -> list[str]:
     """Return the explanation of a host's name in the inventory."""
     variables = {"fullmesh_address": "10.0.0.1/24", "ansible_host": "a", "my_own": 1, name: 1}
     return [
@@ -58,17 +58,17 @@ def named(name: str) -> list[str]:
 
 
 ROWS: list[tuple[Callable[[], list[str]], str, str]] = [
-    (lambda: named("fullmesh_mastr_port"), "PL-101", "Did you mean fullmesh_master_port"),
-    (lambda: named("fulmesh_address"), "PL-134", "Did you mean fullmesh_address"),
-    (lambda: named("fulmesh_adres"), "PL-134", "Did you mean fullmesh_address"),
-    (lambda: named("selinux_mdoe"), "PL-134", "Did you mean selinux_mode"),
-    (lambda: unreachable(KEY), "PR-101", "ssh-keyscan -t ed25519 203.0.113.9"),
-    (lambda: unreachable(REFUSED), "PR-101", "ssh-copy-id ann@203.0.113.9"),
-    (lambda: unreachable(OFF), "PR-101", "ssh ann@203.0.113.9"),
-    (lambda: unreachable(NAME), "PR-101", "ansible_host"),
-    (lambda: failed(SUDO), "PR-102", "Give the password with -K"),
-    (lambda: failed(PYTHON), "PR-102", "Install python3 on it"),
-    (lambda: failed(FULL), "PR-102", "Free some space. See its use: df -h"),
+    (lambda: explain_name("fullmesh_mastr_port"), "PL-101", "Did you mean fullmesh_master_port"),
+    (lambda: explain_name("fulmesh_address"), "PL-134", "Did you mean fullmesh_address"),
+    (lambda: explain_name("fulmesh_adres"), "PL-134", "Did you mean fullmesh_address"),
+    (lambda: explain_name("selinux_mdoe"), "PL-134", "Did you mean selinux_mode"),
+    (lambda: explain_unreachable(KEY), "PR-101", "ssh-keyscan -t ed25519 203.0.113.9"),
+    (lambda: explain_unreachable(REFUSED), "PR-101", "ssh-copy-id ann@203.0.113.9"),
+    (lambda: explain_unreachable(OFF), "PR-101", "ssh ann@203.0.113.9"),
+    (lambda: explain_unreachable(NAME), "PR-101", "ansible_host"),
+    (lambda: fail_survey(SUDO), "PR-102", "Give the password with -K"),
+    (lambda: fail_survey(PYTHON), "PR-102", "Install python3 on it"),
+    (lambda: fail_survey(FULL), "PR-102", "Free some space. See its use: df -h"),
     (lambda: test_preflight.run(test_preflight.old_python), "PR-113", "ansible_python_interpreter"),
     (lambda: test_preflight.run(test_preflight.full_disk), "PR-109", "Make room there"),
     (
@@ -150,7 +150,7 @@ def test_a_node_that_is_off_takes_no_longer(tmp_path: Path, silent_port: int) ->
     ],
 )
 def test_names_of_others_are_unchanged(name: str) -> None:
-    assert named(name) == []
+    assert explain_name(name) == []
 
 
 @pytest.mark.parametrize(

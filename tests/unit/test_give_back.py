@@ -203,7 +203,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 VIP = ["-4", "eth1", "192.0.2.0/24 via 10.0.0.200 proto bird"]
 
 
-def later(kernel: Kernel) -> None:
+def change_later(kernel: Kernel) -> None:
     """Change the node months later: the management interface is renumbered, and others add addresses and routes."""
     kernel.set_nic("eth0", "10.9.0.50/24", "10.9.0.99/32")
     kernel.routes = [one for one in kernel.routes if one[1] != "eth0"]
@@ -219,7 +219,7 @@ def test_an_undo_leaves_the_management_nic_and_later_changes(kernel: Kernel) -> 
     kernel.converge(link(routes=[{"to": "10.5.0.0/16", "via": "10.0.0.1"}]))
     assert kernel.nics["eth1"]["addresses"] == ["10.0.0.11/24"]
     assert list(kernel.record()["runtime"]["links"]) == ["eth1"]
-    later(kernel)
+    change_later(kernel)
     eth0 = json.dumps([kernel.nics["eth0"], [one for one in kernel.routes if one[1] == "eth0"]])
     assert kernel.call("absent", check=True, links=[])["needed"]
     result = kernel.undo()
@@ -239,7 +239,7 @@ def test_an_undo_leaves_the_management_nic_and_later_changes(kernel: Kernel) -> 
 def test_the_undo_itself_watches_the_management_card(kernel: Kernel) -> None:
     """The transaction of the undo must not cut off others either."""
     kernel.converge(link())
-    later(kernel)
+    change_later(kernel)
     kernel.call("absent", links=[])
     journal = json.loads((kernel.root / "store/static_ip/journal.json").read_text())
     assert sorted(journal["runtime"]["links"]) == ["eth0", "eth1"]
@@ -281,7 +281,7 @@ def test_an_address_routed_through_ours_cannot_stay() -> None:
     assert not give_back.is_route_reachable("nexthop via 10.0.0.1 weight 1", ["10.0.0.9/24"], [])
 
 
-def seen(*addresses: str, **more: Any) -> dict[str, Any]:
+def make_link(*addresses: str, **more: Any) -> dict[str, Any]:
     found = [{"address": one, "scope": "global"} for one in addresses]
     return {"addresses": found, "kind": "", "master": "", **more}
 
@@ -290,14 +290,14 @@ def seen(*addresses: str, **more: Any) -> dict[str, Any]:
     ("state", "alone"),
     [
         # it only carries our VLAN, or another owner has renumbered it since
-        (seen("10.9.0.50/24"), True),
-        (seen("10.9.0.50/24", master="br0"), True),
-        (seen("10.0.0.11/24"), False),
-        (seen("10.0.0.11/24", "10.0.0.99/32"), False),
+        (make_link("10.9.0.50/24"), True),
+        (make_link("10.9.0.50/24", master="br0"), True),
+        (make_link("10.0.0.11/24"), False),
+        (make_link("10.0.0.11/24", "10.0.0.99/32"), False),
         # an interface that our link created, or one that lost our address
-        (seen("10.9.0.50/24", master="bond0"), False),
-        (seen("10.9.0.50/24", kind="bond"), False),
-        (seen(), False),
+        (make_link("10.9.0.50/24", master="bond0"), False),
+        (make_link("10.9.0.50/24", kind="bond"), False),
+        (make_link(), False),
     ],
 )
 def test_an_interface_with_a_new_owner_is_found(state: dict[str, Any], alone: bool) -> None:
@@ -332,7 +332,7 @@ def test_an_owner_gets_the_current_state_of_an_unchanged_nic() -> None:
     view = {"links": now["links"], "routes": []}
     before = {"links": then["links"], "routes": []}
     goal = give_back.build_undo_goal(
-        before, view, {"eth0": seen("10.9.0.50/24")}, [], ["eth0", "eth0.7"]
+        before, view, {"eth0": make_link("10.9.0.50/24")}, [], ["eth0", "eth0.7"]
     )
     assert goal["alone"] == ["eth0"]
     given = give_back.build_owner_states({"networkmanager": then}, {"networkmanager": now}, goal)

@@ -31,7 +31,7 @@ ELSEWHERE = {
 }
 
 
-def spoken() -> set[str]:
+def list_rule_codes() -> set[str]:
     """The codes that the rules about GPUs say."""
     text = "".join((ROOT / "src/fullmesh" / name).read_text() for name in SOURCES)
     causes = load_causes("VC").items()
@@ -49,9 +49,9 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def test_every_rule_is_shown_on_nodes_or_has_a_reason(shown: set[str]) -> None:
-    assert spoken() - shown - ELSEWHERE.keys() == set()
+    assert list_rule_codes() - shown - ELSEWHERE.keys() == set()
 
 
 def test_no_exception_is_listed_for_a_shown_rule(shown: set[str]) -> None:
     assert shown & ELSEWHERE.keys() == set()
-    assert ELSEWHERE.keys() - spoken() == set()
+    assert ELSEWHERE.keys() - list_rule_codes() == set()

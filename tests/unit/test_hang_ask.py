@@ -185,7 +185,7 @@ def test_a_job_without_records_is_not_called_idle() -> None:
             rank["entries"] = []
             rank["missing"].append({"what": "recorder", "why": why})
 
-    (finding,) = judge_job(hang_records.changed("gpu_link", change))
+    (finding,) = judge_job(hang_records.change_samples("gpu_link", change))
     assert finding.code == "HG-151"
     assert finding.cause == f"ranks 0, 1 (n1, n2) cannot be queried: {why}"
 
@@ -451,11 +451,11 @@ def test_an_unreachable_node_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> No
     assert "did not answer" in ask.query_hang_node("el1", {}, "", []).why
 
 
-def packed(data: object) -> str:
+def pack_answer(data: object) -> str:
     return ask.MARK + base64.b64encode(zlib.compress(json.dumps(data).encode())).decode()
 
 
-def nothing(rank: int = 0) -> Rank:
+def make_absent_rank(rank: int = 0) -> Rank:
     return ask.make_absent_rank(rank, 2, "el1", "", gone=False)
 
 
@@ -464,8 +464,8 @@ def nothing(rank: int = 0) -> Rank:
     [
         ask.MARK + "no base64!",
         ask.MARK + base64.b64encode(b"no zlib").decode(),
-        packed({"host": "n"}),
-        packed({"host": "n", "jobs": [], "ranks": [], "more": 1}),
+        pack_answer({"host": "n"}),
+        pack_answer({"host": "n", "jobs": [], "ranks": [], "more": 1}),
     ],
 )
 def test_a_malformed_answer_is_refused(line: str) -> None:
@@ -475,8 +475,8 @@ def test_a_malformed_answer_is_refused(line: str) -> None:
 
 @pytest.mark.parametrize("change", [{"rank": -1}, {"host": "$(reboot)"}, {"more": 1}])
 def test_a_malformed_rank_is_skipped(change: dict[str, Any]) -> None:
-    ranks = [nothing(), {**nothing(1), **change}]
-    found = ask.parse_node_hang(packed({"host": "n", "jobs": [], "ranks": ranks}), "el1")
+    ranks = [make_absent_rank(), {**make_absent_rank(1), **change}]
+    found = ask.parse_node_hang(pack_answer({"host": "n", "jobs": [], "ranks": ranks}), "el1")
     assert [one["rank"] for one in found["ranks"]] == [0]
     assert "record cannot be read" in found["left_out"][0]["why"]
 
@@ -484,15 +484,15 @@ def test_a_malformed_rank_is_skipped(change: dict[str, Any]) -> None:
 def test_an_answer_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask, "MOST_BYTES", 1000)
     with pytest.raises(ValueError, match="has more than"):
-        ask.parse_node_hang(packed("x" * 5000), "el1")
+        ask.parse_node_hang(pack_answer("x" * 5000), "el1")
 
 
-def look(host: str, *ranks: Rank) -> NodeHang:
+def make_node_answer(host: str, *ranks: Rank) -> NodeHang:
     return {"host": host, "jobs": [MASTER], "ranks": list(ranks)}
 
 
 def running(rank: int, world: int = 2) -> Rank:
-    return {**nothing(rank), "world": world, "process": "running", "missing": []}
+    return {**make_absent_rank(rank), "world": world, "process": "running", "missing": []}
 
 
 PLAN: ClusterPlan = plan(2)
@@ -500,17 +500,17 @@ PLAN: ClusterPlan = plan(2)
 
 def test_missing_ranks_are_gone_or_on_unqueried_nodes() -> None:
     answers = [
-        ask.HangAnswer("el1", (look("el1", running(0)),)),
+        ask.HangAnswer("el1", (make_node_answer("el1", running(0)),)),
         ask.HangAnswer("ubuntu1", why="no route"),
     ]
     ((first, second),) = ask.collect_samples(PLAN, answers)
     assert (first["rank"], first["process"]) == (0, "running")
     assert (second["rank"], second["host"], second["process"]) == (1, "ubuntu1", "unasked")
     assert second["missing"] == [{"what": "process", "why": "no route"}]
-    answers[1] = ask.HangAnswer("ubuntu1", (look("ubuntu1"),))
+    answers[1] = ask.HangAnswer("ubuntu1", (make_node_answer("ubuntu1"),))
     assert ask.collect_samples(PLAN, answers)[0][1]["process"] == "gone"
     # if the job has another size, the nodes of its ranks are unknown
-    answers[0] = ask.HangAnswer("el1", (look("el1", running(0, world=5)),))
+    answers[0] = ask.HangAnswer("el1", (make_node_answer("el1", running(0, world=5)),))
     assert len(ask.collect_samples(PLAN, answers)[0]) == 1
 
 
@@ -571,7 +571,7 @@ def test_the_page_is_written_in_addition_to_the_output(
 def test_the_command_refuses_invalid_options(
     asked: list[ask.HangAnswer], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked.append(ask.HangAnswer("el1", (look("el1"),)))
+    asked.append(ask.HangAnswer("el1", (make_node_answer("el1"),)))
     asked.append(ask.HangAnswer("ubuntu1", why="no route"))
     code, said = hang(capsys)
     assert (code, "[HG-181]" in said, "ubuntu1: no route" in said) == (2, True, True)

@@ -374,7 +374,9 @@ def running(rank: int, world: int = 2) -> Rank:
     return {**found, "process": "running", "missing": []}
 
 
-def look(host: str, *ranks: Rank, line: KernelLine | None = None, **launcher: int) -> NodeHang:
+def make_node_answer(
+    host: str, *ranks: Rank, line: KernelLine | None = None, **launcher: int
+) -> NodeHang:
     starts: list[Launcher] = (
         [{"pid": 9, "job": "", "master": "", "first": launcher["first"], "count": 2}]
         if launcher
@@ -390,14 +392,20 @@ def last(*looks: NodeHang) -> dict[int, Rank]:
 
 
 def test_a_missing_rank_of_a_running_torchrun_ended_well() -> None:
-    found = last(look("el1", running(0)), look("ubuntu1", first=-1))
+    found = last(make_node_answer("el1", running(0)), make_node_answer("ubuntu1", first=-1))
     assert (found[1]["process"], found[1]["exit_code"]) == ("gone", 0)
     assert "is still running" in found[1]["missing"][0]["why"]
-    assert last(look("el1", running(0)), look("ubuntu1"))[1]["exit_code"] is None
+    assert (
+        last(make_node_answer("el1", running(0)), make_node_answer("ubuntu1"))[1]["exit_code"]
+        is None
+    )
 
 
 def test_a_launcher_names_ranks_of_unplanned_jobs() -> None:
-    found = last(look("el1", running(0, 4), running(1, 4)), look("ubuntu1", running(2, 4), first=2))
+    found = last(
+        make_node_answer("el1", running(0, 4), running(1, 4)),
+        make_node_answer("ubuntu1", running(2, 4), first=2),
+    )
     assert (found[3]["host"], found[3]["exit_code"]) == ("ubuntu1", 0)
 
 
@@ -410,12 +418,17 @@ def test_a_rank_killed_by_the_kernel_is_reported() -> None:
         "text": KILLED,
     }
     well = running(0)
-    found = last(look("el1", well), look("ubuntu1", line=line, first=-1))
+    found = last(make_node_answer("el1", well), make_node_answer("ubuntu1", line=line, first=-1))
     assert found[1]["exit_code"] == -9
     well["raised"] = {"text": "RuntimeError: Connection closed by peer", "frames": []}
-    (cause,) = judge_job([list(last(look("el1", well), look("ubuntu1", line=line)).values())])
+    (cause,) = judge_job(
+        [list(last(make_node_answer("el1", well), make_node_answer("ubuntu1", line=line)).values())]
+    )
     assert (cause.code, cause.ranks) == ("HG-132", (1,))
     assert "memory ran out" in cause.cause
     assert "Killed process 12284" in cause.seen
     other: KernelLine = {**line, "name": "postgres"}
-    assert last(look("el1", well), look("ubuntu1", line=other))[1]["exit_code"] is None
+    assert (
+        last(make_node_answer("el1", well), make_node_answer("ubuntu1", line=other))[1]["exit_code"]
+        is None
+    )

@@ -112,14 +112,14 @@ def honest(tmp_path: Path, ours: list[int]) -> Iterator[list[int]]:
         yield pids
 
 
-def own(found: NodeHang) -> list[Rank]:
+def select_real_ranks(found: NodeHang) -> list[Rank]:
     """Return the ranks of the real job."""
     return [one for one in found["ranks"] if one["account"] == "root" and one["job"] == MASTER]
 
 
 def list_gaps(found: NodeHang, honest: list[int]) -> list[object]:
     """List the differences between the real job's answer and the one without fakes."""
-    ranks = own(found)
+    ranks = select_real_ranks(found)
     seen = [(one["rank"], one["pid"]) for one in ranks]
     gaps: list[object] = [] if seen == list(enumerate(honest)) else [seen]
     for one in ranks:
@@ -130,7 +130,7 @@ def list_gaps(found: NodeHang, honest: list[int]) -> list[object]:
     return gaps
 
 
-def answered(*looks: NodeHang) -> ask.HangAnswer:
+def collect_answer(*looks: NodeHang) -> ask.HangAnswer:
     """Return the node's answer as it reaches the controller."""
     packed = [fullmesh_hang.pack_answer(look) for look in looks]
     return ask.HangAnswer("el1", tuple(ask.parse_node_hang(line, "el1") for line in packed))
@@ -190,8 +190,10 @@ def test_the_command_names_a_fake_after_the_job(
 ) -> None:
     begin(name)
     looks = (hang_look.read_node_ranks("el1"), hang_look.read_node_ranks("el1"))
-    one = answered(*looks)
-    assert [own(look) == own(known) for look, known in zip(one.looks, looks)] == [True] * 2
+    one = collect_answer(*looks)
+    assert [
+        select_real_ranks(look) == select_real_ranks(known) for look, known in zip(one.looks, looks)
+    ] == [True] * 2
     code, text = hang(monkeypatch, capsys, one)
     assert code == 1
     assert text.startswith("1. [HG-107] rank 1 (el1) sleeps at ")
@@ -237,7 +239,7 @@ def test_the_page_of_a_job_is_written_despite_a_fake(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     begin("surrogate")
-    one = answered(hang_look.read_node_ranks("el1"), hang_look.read_node_ranks("el1"))
+    one = collect_answer(hang_look.read_node_ranks("el1"), hang_look.read_node_ranks("el1"))
     code, text = hang(monkeypatch, capsys, one, "--json", "--html", str(tmp_path / "job.html"))
     found = json.loads(text)
     assert (code, found["account"], found["job"]) == (1, "root", MASTER)

@@ -16,11 +16,11 @@ from fullmesh.hang.judge import judge_job
 LAB = RECORDED / "hang_lab"
 
 
-def raw(name: str) -> Any:
+def load_samples(name: str) -> Any:
     return load_record(LAB / f"{name}.json")["samples"]
 
 
-def only(samples: Any) -> HangFinding:
+def get_only_finding(samples: Any) -> HangFinding:
     (found,) = judge_job(hang_records.read(samples), 5.0)
     return found
 
@@ -32,27 +32,27 @@ def test_every_record_is_known() -> None:
 @pytest.mark.parametrize("name", LAB_JOBS)
 def test_the_kernels_evidence_is_in_the_sentence(name: str) -> None:
     code, ranks, cause, seen = LAB_JOBS[name]
-    found = only(raw(name))
+    found = get_only_finding(load_samples(name))
     assert (found.code, found.ranks) == (code, ranks)
     assert cause in found.cause
     assert seen in found.seen
 
 
 def test_if_the_other_end_is_silent_the_senders_link_is_named() -> None:
-    samples = raw("one_way")
+    samples = load_samples("one_way")
     for sample in samples:
         sample[1]["connections"] = []
-    found = only(samples)
+    found = get_only_finding(samples)
     peer = samples[-1][0]["connections"][0]["peer"]
     assert f"no packets from el1 arrive at {peer}" in found.cause
 
 
 def test_a_peer_that_does_not_read_is_no_broken_link() -> None:
-    samples = raw("one_way")
+    samples = load_samples("one_way")
     for link in samples[-1][0]["connections"]:
         link.update(zero_window=True, retransmits=0)
     samples[-1][1]["connections"] = []
-    found = only(samples)
+    found = get_only_finding(samples)
     assert "the network or a GPU does not carry it" in found.cause
     assert "does not read" in found.seen
 
@@ -67,50 +67,52 @@ def test_a_peer_that_does_not_read_is_no_broken_link() -> None:
     ],
 )
 def test_the_peer_that_a_rank_waits_for_is_named(state: str, wchan: str, what: str) -> None:
-    samples = raw("disk")
+    samples = load_samples("disk")
     for sample in samples:
         sample[1]["native"].update(state=state, wchan=wchan, syscall="read", target="/mnt/batch")
-    found = only(samples)
+    found = get_only_finding(samples)
     assert found.code == "HG-105"
     assert f"waits for {what} that does not answer" in found.cause
     assert "/mnt/batch" in found.seen
 
 
 def test_a_card_without_a_carrier_is_named() -> None:
-    samples = raw("one_way")
-    assert "carrier" not in only(copy.deepcopy(samples)).cause
+    samples = load_samples("one_way")
+    assert "carrier" not in get_only_finding(copy.deepcopy(samples)).cause
     for link in samples[-1][1]["connections"]:
         link["dark"] = "eth1"
-    found = only(samples)
+    found = get_only_finding(samples)
     assert found.cause.endswith("; eth1 of ubuntu1 is down or has no carrier")
     assert found.fix.startswith("on ubuntu1: ip link show eth1,")
     for link in samples[-1][1]["connections"]:
         del link["dark"]
         link["gone"] = ["eth1", "docker0"]
-    assert only(samples).cause.endswith(
+    assert get_only_finding(samples).cause.endswith(
         "; no interface of ubuntu1 has 10.78.2.12 any more (down or without carrier there: eth1, docker0)"
     )
     for link in samples[-1][1]["connections"]:
         link["gone"] = []
-    assert only(samples).cause.endswith("; no interface of ubuntu1 has 10.78.2.12 any more")
+    assert get_only_finding(samples).cause.endswith(
+        "; no interface of ubuntu1 has 10.78.2.12 any more"
+    )
 
 
 def test_a_lost_gpu_is_reported_beside_the_collective() -> None:
     """The line is NVIDIA's own of its documentation; no GPU here can say it."""
     line = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', GPU has fallen off the bus."
-    samples = raw("one_way")
+    samples = load_samples("one_way")
     told = {"kind": "xid", "at_ns": 1, "pid": 0, "name": "", "text": line}
     samples[-1][1]["kernel"] = [told, told]
-    assert only(samples).seen.endswith(f"; ubuntu1: {line}")
+    assert get_only_finding(samples).seen.endswith(f"; ubuntu1: {line}")
 
 
 def test_kernel_messages_of_a_task_are_shown_with_its_disk() -> None:
     """The kernel's own message (kernel/hung_task.c) after two minutes."""
     line = "INFO: task pt_main_thread:4711 blocked for more than 122 seconds."
-    samples = raw("disk")
+    samples = load_samples("disk")
     told = {"kind": "hung", "at_ns": 1, "pid": 4711, "name": "pt_main_thread", "text": line}
     samples[-1][1]["kernel"] = [told]
-    assert only(samples).seen.endswith(f"; the kernel: {line}")
+    assert get_only_finding(samples).seen.endswith(f"; the kernel: {line}")
 
 
 # --- a rank that sleeps in a system call ------------------------------------------------------------
@@ -132,7 +134,7 @@ def test_busy_is_said_if_cpu_time_grows(seconds: float, state: str, code: str, w
         hang_records.used_cpu(seconds)(samples)
         hang_records.native(1, state=state)(samples)
 
-    (found,) = judge_job(hang_records.changed("late_data", change))
+    (found,) = judge_job(hang_records.change_samples("late_data", change))
     assert found.code == code
     assert words in found.cause
     assert f"used {seconds:.0%} of a CPU between two queries" in found.seen
@@ -150,7 +152,7 @@ def test_a_rank_that_computes_between_its_system_calls_is_busy() -> None:
         hang_records.used_cpu(0.5)(samples)
         hang_records.waits("read", "pipe", "data from a pipe")(samples)
 
-    (found,) = judge_job(hang_records.changed("late_data", change))
+    (found,) = judge_job(hang_records.change_samples("late_data", change))
     assert found.code == "HG-101"
 
 
@@ -173,7 +175,7 @@ def test_the_system_call_replaces_a_missing_python_stack(
             sample[1]["native"]["state"] = state
             sample[1]["threads"] = []
 
-    (found,) = judge_job(hang_records.changed("late_data", change))
+    (found,) = judge_job(hang_records.change_samples("late_data", change))
     assert found.code == code
     assert HELD in found.cause + found.seen
 
@@ -185,4 +187,6 @@ def test_a_socket_without_a_python_stack_may_be_the_collectives(kind: str) -> No
         for sample in samples:
             sample[1]["threads"] = []
 
-    assert [one.code for one in judge_job(hang_records.changed("late_data", change))] == ["HG-110"]
+    assert [one.code for one in judge_job(hang_records.change_samples("late_data", change))] == [
+        "HG-110"
+    ]

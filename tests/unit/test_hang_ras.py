@@ -41,7 +41,7 @@ def rank(number: int, host: str, pid: int, **status: Any) -> dict[str, Any]:
     }
 
 
-def missing(number: int, host: str, pid: int, dead: bool = False) -> dict[str, Any]:
+def make_missing_rank(number: int, host: str, pid: int, dead: bool = False) -> dict[str, Any]:
     one = rank(number, host, pid)
     del one["collective_counts"]
     return {**one, "status": {"unresponsive": True, "considered_dead": dead}}
@@ -99,7 +99,7 @@ def server() -> Iterator[Server]:
     late["collective_counts"]["AllReduce"] = 40
     said = status(
         [rank(0, "127.0.0.1", 4711), late, rank(2, ELSEWHERE, 4711)],
-        [missing(3, "127.0.0.1", 4713), missing(4, ELSEWHERE, 4712, dead=True)],
+        [make_missing_rank(3, "127.0.0.1", 4713), make_missing_rank(4, ELSEWHERE, 4712, dead=True)],
     )
     made = Server(json.dumps(said, indent=2))
     yield made
@@ -219,7 +219,7 @@ def test_a_name_in_an_answer_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_gloo_ranks_query_no_ras(server: Server) -> None:
-    ranks = [copy.deepcopy(one) for one in hang_records.raw("network")[0]]
+    ranks = [copy.deepcopy(one) for one in hang_records.load_raw("network")[0]]
     hang_look.add_ras_status(ranks, {one["pid"]: server.env for one in ranks})
     assert server.asked == b""
     assert not any("ras" in one for one in ranks)
@@ -239,7 +239,7 @@ def test_the_ras_answer_is_shown_with_a_finding(
                 one["entries"][-1]["kind"] = "nccl:all_reduce"
         hang_look.add_ras_status(samples[-1], {one["pid"]: server.env for one in samples[-1]})
 
-    (finding,) = judge_job(hang_records.changed("network", with_nccl))
+    (finding,) = judge_job(hang_records.change_samples("network", with_nccl))
     assert "NCCL's RAS gets no answer from rank 0" in finding.seen
     assert "rank 1 has launched AllReduce 40 times, others 41 times" in finding.seen
 

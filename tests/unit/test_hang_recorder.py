@@ -23,7 +23,7 @@ JOBS = sorted(path.name[: -len("-0.json")] for path in RECORDED.glob("*-0.json")
 PICKLES = sorted(path for path in RECORDED.iterdir() if "." not in path.name)
 
 
-def refusal(data: bytes) -> str:
+def get_refusal_code(data: bytes) -> str:
     with pytest.raises(RefusedRecordError) as caught:
         recorder.read_rank_file(data, 0)
     return caught.value.code
@@ -87,7 +87,7 @@ class Program:
 def test_a_program_is_not_run(protocol: int, tmp_path: Path) -> None:
     data = pickle.dumps({"version": "2.10", "entries": [Program(tmp_path)]}, protocol)
     if data.startswith(plain_pickle.START[:1]):
-        assert refusal(data) == "HG-171"
+        assert get_refusal_code(data) == "HG-171"
     else:
         assert not recorder.is_record_start(data)
     assert list(tmp_path.iterdir()) == []
@@ -102,7 +102,7 @@ def test_a_program_is_not_run(protocol: int, tmp_path: Path) -> None:
 )
 def test_every_other_instruction_is_refused(instructions: bytes) -> None:
     data = plain_pickle.START + b"}" + instructions + b"."
-    assert refusal(data) == "HG-171"
+    assert get_refusal_code(data) == "HG-171"
 
 
 def test_a_memo_with_a_huge_index_costs_nothing() -> None:
@@ -124,20 +124,20 @@ def test_a_memo_with_a_huge_index_costs_nothing() -> None:
     ids=["a long number", "deep", "a deep record"],
 )
 def test_an_oversized_record_is_refused(data: bytes) -> None:
-    assert refusal(data) == "HG-172"
+    assert get_refusal_code(data) == "HG-172"
 
 
 def test_too_many_bytes_steps_or_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = (RECORDED / "healthy_0").read_bytes()
     monkeypatch.setattr(plain_pickle, "MOST_STEPS", 100)
-    assert refusal(data) == "HG-172"
+    assert get_refusal_code(data) == "HG-172"
     monkeypatch.undo()
     monkeypatch.setattr(recorder, "MOST_VALUES", 50)
-    assert refusal(data) == "HG-172"
+    assert get_refusal_code(data) == "HG-172"
     monkeypatch.undo()
     for module in (plain_pickle, recorder):
         monkeypatch.setattr(module, "MOST_BYTES", 1000)
-    assert refusal(data) == "HG-172"
+    assert get_refusal_code(data) == "HG-172"
     with pytest.raises(RefusedRecordError):
         plain_pickle.read_plain_pickle(data)
 
@@ -161,12 +161,12 @@ def test_one_list_at_many_places_is_counted_each_time(monkeypatch: pytest.Monkey
 def test_a_pickle_that_is_cut_off_is_refused() -> None:
     data = (RECORDED / "kinds_0").read_bytes()
     for size in range(2, len(data), 3):
-        assert refusal(data[:size]) == "HG-173"
+        assert get_refusal_code(data[:size]) == "HG-173"
 
 
 def test_json_that_is_cut_off_is_refused() -> None:
     data = (RECORDED / "kinds-0.json").read_bytes()
-    assert {refusal(data[:size]) for size in range(1, len(data) - 1, 50)} == {"HG-173"}
+    assert {get_refusal_code(data[:size]) for size in range(1, len(data) - 1, 50)} == {"HG-173"}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_an_invalid_record_is_refused(change: dict[str, Any]) -> None:
     data.update(change)
     if change == {"version": None}:
         del data["version"]
-    assert refusal(json.dumps(data).encode()) == "HG-174"
+    assert get_refusal_code(json.dumps(data).encode()) == "HG-174"
 
 
 # The keys and values that comms/torchcomms/hooks/fr/FlightRecorder.cpp writes (read from its source, not recorded).
@@ -224,7 +224,7 @@ def test_a_rank_that_did_not_enter_is_named_from_dumps_of_torchcomms() -> None:
 
 @pytest.mark.parametrize("kind", ["send", "recv", "batch_op_issue"])
 def test_sends_that_are_counted_as_collectives_are_refused(kind: str) -> None:
-    assert refusal(torchcomms_dump("all_reduce", kind, "all_reduce")) == "HG-174"
+    assert get_refusal_code(torchcomms_dump("all_reduce", kind, "all_reduce")) == "HG-174"
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, "\u00b2", "--1", "1_0"])
@@ -235,7 +235,7 @@ def test_a_text_that_is_no_number_is_ignored(text: str) -> None:
 
 
 def test_an_incomplete_answer_of_a_rank_is_refused() -> None:
-    assert refusal(b'{"threads": [], "taken_ns": 1}') == "HG-174"
+    assert get_refusal_code(b'{"threads": [], "taken_ns": 1}') == "HG-174"
 
 
 @pytest.mark.parametrize(
@@ -254,15 +254,15 @@ def test_an_incomplete_answer_of_a_rank_is_refused() -> None:
 def test_fields_that_no_rank_reports_of_itself_are_refused(
     change: dict[str, Any], code: str
 ) -> None:
-    one = hang_records.raw("late_sleep")[0][1]
+    one = hang_records.load_raw("late_sleep")[0][1]
     assert recorder.read_rank_file(json.dumps(one).encode(), 0)["rank"] == 1
-    assert refusal(json.dumps({**one, **change}).encode()) == code
+    assert get_refusal_code(json.dumps({**one, **change}).encode()) == code
 
 
 def test_ranks_that_nccl_cannot_have_are_refused() -> None:
     data = json.loads((RECORDED / "late_sleep-0.json").read_text())
     data["pg_config"] = {"0": {"name": "0", "desc": "", "ranks": f"[0, {10**15}]"}}
-    assert refusal(json.dumps(data).encode()) == "HG-172"
+    assert get_refusal_code(json.dumps(data).encode()) == "HG-172"
 
 
 @settings(max_examples=300, deadline=None)

@@ -28,7 +28,7 @@ TOLD = {name: read_record(RECORDED / f"first_look/{name}.json") for name in ("el
 BOTH = machines.parse_machines(["el1,ubuntu1"])
 
 
-def heard() -> dict[str, MachineAnswer]:
+def load_surveys() -> dict[str, MachineAnswer]:
     """Return the survey of both lab nodes."""
     return copy.deepcopy(dict(look.read_survey(BOTH, TOLD).answers))
 
@@ -37,7 +37,7 @@ def card(answer: MachineAnswer, name: str) -> Any:
     return next(one for one in answer.facts["fullmesh"]["interfaces"] if one["name"] == name)
 
 
-def ways(answer: MachineAnswer) -> Ways:
+def list_routes(answer: MachineAnswer) -> Ways:
     assert answer.ways is not None
     return answer.ways
 
@@ -85,7 +85,7 @@ def test_machines_are_read_from_files() -> None:
 
 
 def test_of_two_networks_the_one_without_ssh_is_chosen() -> None:
-    found = propose.propose_networks(heard())
+    found = propose.propose_networks(load_surveys())
     assert [seat.card["name"] for one in found for seat in one.seats.values()] == ["eth1"] * 2 + [
         "eth0"
     ] * 2
@@ -95,7 +95,7 @@ def test_of_two_networks_the_one_without_ssh_is_chosen() -> None:
 
 
 def test_a_faster_network_wins_over_one_for_itself() -> None:
-    answers = heard()
+    answers = load_surveys()
     for answer in answers.values():
         card(answer, "eth1")["speed"] = 1000
     best = propose.choose_proposal(answers)
@@ -106,7 +106,7 @@ def test_a_faster_network_wins_over_one_for_itself() -> None:
 
 
 def test_rdma_wins_over_speed() -> None:
-    answers = heard()
+    answers = load_surveys()
     for answer in answers.values():
         card(answer, "eth0")["speed"] = 1000
         gid = {"index": 0, "type": "RoCE v2", "gid": "::1", "interface": "eth0"}
@@ -126,7 +126,7 @@ def test_rdma_wins_over_speed() -> None:
 
 def test_a_usb4_cable_wins_over_a_slower_nic_although_it_reports_no_speed() -> None:
     """As two Strix Halo machines have it: 2.5 Gbit/s for ssh, and a cable between them."""
-    answers = heard()
+    answers = load_surveys()
     for answer in answers.values():
         card(answer, "eth0")["speed"] = 2500
         card(answer, "eth1").update(name="thunderbolt0", speed=0, mtu=65520)
@@ -142,7 +142,7 @@ def test_a_usb4_cable_wins_over_a_slower_nic_although_it_reports_no_speed() -> N
 
 
 def test_container_networks_are_ignored() -> None:
-    answers = heard()
+    answers = load_surveys()
     for answer in answers.values():
         card(answer, "eth1")["name"] = "docker0"
         card(answer, "eth0")["kind"] = "bridge"
@@ -153,7 +153,7 @@ def test_container_networks_are_ignored() -> None:
 
 
 def test_without_a_common_network_none_is_chosen() -> None:
-    answers = heard()
+    answers = load_surveys()
     for name in ("eth0", "eth1"):
         card(answers["el1"], name)["addresses"] = [f"192.0.2.{len(name)}/24"]
     with pytest.raises(InvalidInputError, match=r"\[IN-104\].*el1: 192\.0\.2\.4/24 on eth0"):
@@ -161,7 +161,7 @@ def test_without_a_common_network_none_is_chosen() -> None:
     with pytest.raises(
         InvalidInputError, match=r"\[IN-104\] the network 198\.51\.100\.0/24 does not join"
     ):
-        propose.choose_proposal(heard(), "198.51.100.0/24")
+        propose.choose_proposal(load_surveys(), "198.51.100.0/24")
 
 
 # --- the inventory
@@ -174,7 +174,7 @@ def hosts(answers: dict[str, MachineAnswer], user: str = "") -> dict[str, Any]:
     return found
 
 
-def derivable(found: dict[str, Any]) -> None:
+def check_plan(found: dict[str, Any]) -> None:
     """Check that the plan accepts it, and that every name exists."""
     made = plan.derive_plan(found)
     assert set(made["nodes"]) == set(found)
@@ -185,29 +185,31 @@ def derivable(found: dict[str, Any]) -> None:
 
 
 def test_the_short_form_is_used_if_it_suffices() -> None:
-    found = hosts(heard())
+    found = hosts(load_surveys())
     assert found["el1"] == {
-        "fullmesh_address": propose.choose_proposal(heard()).seats["el1"].address,
+        "fullmesh_address": propose.choose_proposal(load_surveys()).seats["el1"].address,
         "fullmesh_interface": "eth1",
     }
-    derivable(found)
+    check_plan(found)
 
 
 def test_a_single_nic_with_the_default_route_is_unchanged() -> None:
-    answers = heard()
+    answers = load_surveys()
     for answer in answers.values():
         card(answer, "eth1")["addresses"] = []
         card(answer, "eth0")["mtu"] = 9000
         gateway = card(answer, "eth0")["addresses"][0].rpartition(".")[0] + ".1"
-        ways(answer)["defaults"] = [{"family": 4, "via": gateway, "dev": "eth0", "dynamic": True}]
-        ways(answer)["leased"], ways(answer)["dns"] = ["eth0"], ["192.0.2.53"]
-        ways(answer)["search"] = ["cluster.example"]
+        list_routes(answer)["defaults"] = [
+            {"family": 4, "via": gateway, "dev": "eth0", "dynamic": True}
+        ]
+        list_routes(answer)["leased"], list_routes(answer)["dns"] = ["eth0"], ["192.0.2.53"]
+        list_routes(answer)["search"] = ["cluster.example"]
     found = hosts(answers)
     (link,) = found["el1"]["fullmesh_links"]
     assert link["interface"] == "eth0"
     assert link["gateway"].endswith(".1")
     assert (link["dns"], link["search"], link["mtu"]) == (["192.0.2.53"], ["cluster.example"], 9000)
-    derivable(found)
+    check_plan(found)
     assert any(
         "reserve it in DHCP" in reason for reason in propose.choose_proposal(answers).reasons()
     )
@@ -228,7 +230,9 @@ def test_settings_are_those_of_prod_with_the_user() -> None:
 
 def test_the_ssh_address_of_a_machine_is_written() -> None:
     there = [Machine("el1", "el1.example", "ann"), Machine("ubuntu1", "ubuntu1", "bob")]
-    found = yaml.safe_load(render.render_hosts_file(there, propose.choose_proposal(heard()), "ann"))
+    found = yaml.safe_load(
+        render.render_hosts_file(there, propose.choose_proposal(load_surveys()), "ann")
+    )
     one, two = found["torch_nodes"]["hosts"].values()
     assert (one["ansible_host"], "ansible_user" in one) == ("el1.example", False)
     assert ("ansible_host" in two, two["ansible_user"]) == (False, "bob")
@@ -331,7 +335,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[Machine]
     return calls
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+def type_answers(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
     """Simulate a user at a terminal, with typed answers."""
     keyboard = io.StringIO("".join(f"{word}\n" for word in words))
     keyboard.isatty = lambda: True  # type: ignore[method-assign]
@@ -343,7 +347,7 @@ def test_init_works_without_questions(
 ) -> None:
     assert cli.main(["init", "--hosts", "el1,ubuntu1", "--out", "mine", "--non-interactive"]) == 0
     written = yaml.safe_load((tmp_path / "mine/hosts.yml").read_text())
-    derivable(written["torch_nodes"]["hosts"])
+    check_plan(written["torch_nodes"]["hosts"])
     said = capsys.readouterr().out
     assert "./fullmesh plan -i mine" in said
     assert "CentOS 9" in said
@@ -360,7 +364,7 @@ def test_json_describes_the_written_inventory(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    answered(monkeypatch)
+    type_answers(monkeypatch)
     assert cli.main(["init", "--hosts", "el1,ubuntu1", "--out", "mine", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     hosts = yaml.safe_load((tmp_path / "mine/hosts.yml").read_text())["torch_nodes"]["hosts"]
@@ -375,7 +379,7 @@ def test_every_question_has_a_default(
     asked: list[list[Machine]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "ssh").write_text("Host el1 ubuntu1 *.example\n")
-    answered(monkeypatch, "", "", "", "")
+    type_answers(monkeypatch, "", "", "", "")
     assert cli.main(["init", "--out", "mine"]) == 0
     assert [one.name for one in asked[0]] == ["el1", "ubuntu1"]
     assert "eth1" in (tmp_path / "mine/hosts.yml").read_text()
@@ -384,8 +388,8 @@ def test_every_question_has_a_default(
 def test_other_answers_change_the_inventory(
     asked: list[list[Machine]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = str(propose.propose_networks(heard())[1].network)
-    answered(monkeypatch, "el1 ubuntu1", "ann", other, "y")
+    other = str(propose.propose_networks(load_surveys())[1].network)
+    type_answers(monkeypatch, "el1 ubuntu1", "ann", other, "y")
     assert cli.main(["init", "--out", "mine"]) == 0
     assert {one.user for one in asked[0]} == {"ann"}
     assert "eth0" in (tmp_path / "mine/hosts.yml").read_text()
@@ -397,7 +401,7 @@ def test_other_answers_change_the_inventory(
 def test_declining_writes_nothing(
     asked: list[list[Machine]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answered(monkeypatch, "", "", "n")
+    type_answers(monkeypatch, "", "", "n")
     assert cli.main(["init", "--hosts", "el1,ubuntu1", "--out", "mine"]) == 0
     assert not (tmp_path / "mine").exists()
     assert asked

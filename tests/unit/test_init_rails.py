@@ -28,7 +28,7 @@ SPARK_CHIP = "fc4c:ea03:00f9:4230"
 SPARK_NICS = {"eth2": ("enp1s0f1np1", "p1"), "eth3": ("enP2p1s0f1np1", "p1")}
 
 
-def hear(name: str, *, rdma: tuple[str, ...] = NICS) -> dict[str, MachineAnswer]:
+def load_cable_surveys(name: str, *, rdma: tuple[str, ...] = NICS) -> dict[str, MachineAnswer]:
     """The recorded answers of lab nodes with cables. veth has no RDMA devices: give it some."""
     texts = {
         host: json.dumps(said)
@@ -93,7 +93,7 @@ def derive(answers: dict[str, MachineAnswer], found: RailsProposal) -> Any:
 
 
 def test_rails_without_addresses_get_new_networks() -> None:
-    answers = hear("two-switches")
+    answers = load_cable_surveys("two-switches")
     found = suggest(answers)
     assert (found.certain, found.rails) == (
         True,
@@ -107,7 +107,7 @@ def test_rails_without_addresses_get_new_networks() -> None:
 
 
 def test_rails_in_separate_networks_keep_their_addresses() -> None:
-    answers = hear("own-subnets")
+    answers = load_cable_surveys("own-subnets")
     answers["el1"].facts["fullmesh"]["interfaces"].reverse()
     chosen = next(
         one for one in propose.propose_networks(answers) if str(one.network).startswith("10.78.")
@@ -122,7 +122,7 @@ def test_rails_in_separate_networks_keep_their_addresses() -> None:
 
 
 def test_the_cluster_nic_becomes_a_rail() -> None:
-    answers = hear("own-subnets")
+    answers = load_cable_surveys("own-subnets")
     found = suggest(answers)
     assert found.rails[0] == {"name": "rail0", "nic": "eth2"}
     assert found.rails[1] == {"name": "rail1", "nic": "eth3", "pool": "10.91.3.0/24"}
@@ -130,15 +130,15 @@ def test_the_cluster_nic_becomes_a_rail() -> None:
 
 
 def test_addresses_without_answers_connect_nics() -> None:
-    answers = hear("own-subnets")
+    answers = load_cable_surveys("own-subnets")
     for answer in answers.values():
         assert answer.ways
         answer.ways["neighbors"].clear()
-    assert suggest(answers).rails == suggest(hear("own-subnets")).rails
+    assert suggest(answers).rails == suggest(load_cable_surveys("own-subnets")).rails
 
 
 def test_other_host_numbers_than_the_clusters_become_addresses() -> None:
-    answers = hear("own-subnets")
+    answers = load_cable_surveys("own-subnets")
     card(answers["el1"], "eth3")["addresses"] = ["10.91.3.77/24"]
     assert suggest(answers).rails[1]["addresses"]["el1"] == "10.91.3.77/24"
     for answer, number in zip(answers.values(), range(2, 6), strict=True):
@@ -151,7 +151,7 @@ def test_other_host_numbers_than_the_clusters_become_addresses() -> None:
 
 
 def test_two_rails_in_one_network_get_tables() -> None:
-    answers = hear("one-subnet")
+    answers = load_cable_surveys("one-subnet")
     chosen = next(
         one for one in propose.propose_networks(answers) if str(one.network).startswith("10.78.")
     )
@@ -170,7 +170,7 @@ def test_two_rails_in_one_network_get_tables() -> None:
 
 @pytest.mark.parametrize(("name", "count"), [("ring3", 3), ("ring4", 4)])
 def test_cables_form_a_ring(name: str, count: int) -> None:
-    answers = hear(name)
+    answers = load_cable_surveys(name)
     found = suggest(answers)
     (ring,) = found.rails
     assert found.certain
@@ -199,7 +199,7 @@ def spark(answers: dict[str, MachineAnswer]) -> None:
 
 
 def test_twins_of_one_port_become_two_rails() -> None:
-    answers = hear("one-switch")
+    answers = load_cable_surveys("one-switch")
     spark(answers)
     found = suggest(answers)
     assert [(one["nic"], one["pool"]) for one in found.rails] == [
@@ -211,7 +211,9 @@ def test_twins_of_one_port_become_two_rails() -> None:
 
 
 def test_swapped_cables_between_two_nodes_pair_other_names() -> None:
-    answers = {host: answer for host, answer in hear("ring3").items() if host != "el2"}
+    answers = {
+        host: answer for host, answer in load_cable_surveys("ring3").items() if host != "el2"
+    }
     answers["el1"].ways["neighbors"].append(  # type: ignore[index]
         {"nic": "eth3", "mac": card(answers["ubuntu1"], "eth2")["mac"]}
     )
@@ -282,7 +284,7 @@ def test_a_node_that_lies_about_its_nics_is_refused(part: str, key: str, text: s
 
 
 def test_nics_that_nobody_answers_are_a_draft() -> None:
-    answers = hear("silent")
+    answers = load_cable_surveys("silent")
     found = suggest(answers)
     assert not found.certain
     assert "no other node answered eth2 of el1" in found.reasons[1]
@@ -295,7 +297,7 @@ def test_nics_that_nobody_answers_are_a_draft() -> None:
 
 
 def test_lldp_connects_nics_that_do_not_answer() -> None:
-    answers = hear("silent")
+    answers = load_cable_surveys("silent")
     one, other = answers.values()
     assert one.ways
     one.ways["lldp"] = [
@@ -308,7 +310,7 @@ def test_lldp_connects_nics_that_do_not_answer() -> None:
 
 
 def test_lldp_shows_the_switch_of_each_rail() -> None:
-    answers = hear("two-switches")
+    answers = load_cable_surveys("two-switches")
     for number, answer in enumerate(answers.values(), 1):
         assert answer.ways
         answer.ways["lldp"] = [
@@ -330,14 +332,16 @@ def test_lldp_shows_the_switch_of_each_rail() -> None:
 
 
 def test_an_open_ring_is_no_proposal() -> None:
-    answers = {host: answer for host, answer in hear("ring4").items() if host != "ubuntu2"}
+    answers = {
+        host: answer for host, answer in load_cable_surveys("ring4").items() if host != "ubuntu2"
+    }
     found = suggest(answers)
     assert (found.rails, found.certain) == ([], False)
     assert "eth3 of el1" in found.reasons[-1]
 
 
 def test_a_node_without_the_second_nic_is_named() -> None:
-    answers = hear("two-switches")
+    answers = load_cable_surveys("two-switches")
     unplug(answers)
     found = suggest(answers)
     assert (found.rails, found.certain) == ((), False)
@@ -348,13 +352,13 @@ def test_a_node_without_the_second_nic_is_named() -> None:
 
 @pytest.mark.parametrize("change", [stack, rename, route])
 def test_bond_members_bridges_and_uplinks_are_no_rails(change: Any) -> None:
-    answers = hear("two-switches")
+    answers = load_cable_surveys("two-switches")
     change(answers)
     assert rails_proposal.propose_rails(answers, propose.choose_proposal(answers)) is None
 
 
 def test_infiniband_needs_no_rails() -> None:
-    answers = hear("two-switches", rdma=())
+    answers = load_cable_surveys("two-switches", rdma=())
     for answer in answers.values():
         add_rdma(answer, *NICS, layer="InfiniBand")
         for nic in NICS:
@@ -363,7 +367,7 @@ def test_infiniband_needs_no_rails() -> None:
 
 
 def test_a_second_ordinary_nic_is_no_rail() -> None:
-    answers = hear("two-switches", rdma=())
+    answers = load_cable_surveys("two-switches", rdma=())
     for answer in answers.values():
         for nic in NICS:
             card(answer, nic)["speed"] = 1000
@@ -371,13 +375,13 @@ def test_a_second_ordinary_nic_is_no_rail() -> None:
 
 
 def test_fast_nics_without_rdma_are_a_draft() -> None:
-    found = suggest(hear("two-switches", rdma=()))
+    found = suggest(load_cable_surveys("two-switches", rdma=()))
     assert not found.certain
     assert "NCCL uses a rail over RDMA only" in found.reasons[-1]
 
 
 def test_addresses_that_differ_are_explained() -> None:
-    answers = hear("own-subnets")
+    answers = load_cable_surveys("own-subnets")
     card(answers["el2"], "eth3")["addresses"] = ["10.99.0.1/24"]
     found = suggest(answers)
     assert (found.rails, found.certain) == ([], False)
@@ -387,7 +391,7 @@ def test_addresses_that_differ_are_explained() -> None:
 
 
 def test_a_hardware_address_of_two_nics_connects_none() -> None:
-    answers = hear("ring3")
+    answers = load_cable_surveys("ring3")
     for answer in answers.values():
         card(answer, "eth2")["mac"] = "02:00:00:00:00:01"
     assert len(suggest(answers).rails[0]["cables"]) == 3  # the other end of each cable tells
@@ -397,7 +401,7 @@ def test_a_hardware_address_of_two_nics_connects_none() -> None:
 
 
 def test_new_addresses_need_management() -> None:
-    found = suggest(hear("two-switches"), keep_network=True)
+    found = suggest(load_cable_surveys("two-switches"), keep_network=True)
     assert not found.certain
     assert "rail0: needs new addresses, but static_ip_manage is false" in found.reasons
 
@@ -406,7 +410,7 @@ def test_rails_that_the_plan_refuses_become_a_draft(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Both NICs are in the cluster's network."""
-    answers = hear("one-subnet")
+    answers = load_cable_surveys("one-subnet")
     for number, answer in enumerate(answers.values(), 31):
         card(answer, "eth1")["addresses"] = [f"10.91.0.{number}/24"]
         card(answer, "eth1")["speed"] = 400000
@@ -444,7 +448,7 @@ def test_the_verb_writes_rails(  # noqa: PLR0913, PLR0917 (a table)
     outcome: tuple[bool, int],
 ) -> None:
     certain, count = outcome
-    answers = hear("two-switches")
+    answers = load_cable_surveys("two-switches")
     monkeypatch.setattr(look, "survey_machines", lambda *_rest: look.MachineSurvey(answers, [], []))
     monkeypatch.setattr(init_cli, "RUNS", tmp_path / "runs")
     monkeypatch.setattr(init_cli, "HERE", tmp_path)

@@ -133,13 +133,17 @@ SystemCallFilter=~bind kexec_load
     assert masked["load"] == "masked"
 
 
-def target(node: str, port: int, kind: str = "sample") -> Any:
+def make_target(node: str, port: int, kind: str = "sample") -> Any:
     return {"node": node, "address": "127.0.0.1", "port": port, "kind": kind}
 
 
 def test_some_listeners_and_all_planned_ports_are_tried() -> None:
-    targets = [target("b", port) for port in range(1, 9)]
-    targets += [target("b", 29500, "master"), target("b", 9, "outside"), target("c", 1)]
+    targets = [make_target("b", port) for port in range(1, 9)]
+    targets += [
+        make_target("b", 29500, "master"),
+        make_target("b", 9, "outside"),
+        make_target("c", 1),
+    ]
     links: Any = [
         {"node": t["node"], "port": t["port"], "verdict": "dropped" if t["port"] == 2 else "open"}
         for t in targets
@@ -160,7 +164,7 @@ def test_only_failures_of_the_account_are_its_faults(
     monkeypatch.setattr(job_account, "probe_links", lambda *_: next(answers))
     monkeypatch.setattr(job_account, "run_as_account", lambda _who, work: work())
     said = job_account.probe_as_job_account(
-        [target("b", 1), target("b", 2)], links, ME, 1.0, "jobs"
+        [make_target("b", 1), make_target("b", 2)], links, ME, 1.0, "jobs"
     )
     assert said == {"account": "jobs", "uid": 1999, "tried": 2, "links": met[:1]}
 
@@ -179,12 +183,12 @@ def test_a_login_is_made_for_a_known_account_only(
         job_account.login, "read_login_limits", lambda who: made.append(who.pw_name) or held
     )
     monkeypatch.setattr(job_accounts, "find_rank_accounts", lambda: iter(["1234"]))
-    said = job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, "")
+    said = job_account.probe_as_job_account([make_target("b", 1)], links, ME, 1.0, "")
     assert said is not None
     assert (said["uid"], "login" in said, made) == (1234, False, [])
     accounts.write_text(UNIT)
     for named in ("", "jobs"):
-        said = job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, named)
+        said = job_account.probe_as_job_account([make_target("b", 1)], links, ME, 1.0, named)
         assert said is not None
         assert (said["account"], said["login"]) == ("jobs", held)
     assert made == ["jobs", "jobs"]
@@ -210,7 +214,7 @@ def test_what_only_the_account_reaches_is_reported(
     beyond: list[str],
 ) -> None:
     """Found by seed 343 of the surprises: a rule for root's packets was reported as a blocked link."""
-    targets = [target("b", 1), target("b", 2), target("c", 1), target("d", 1)]
+    targets = [make_target("b", 1), make_target("b", 2), make_target("c", 1), make_target("d", 1)]
     links: Any = [one_of(t, "open" if t["node"] == "d" else "dropped") for t in targets]
     they = [False]
 
@@ -251,7 +255,7 @@ def test_intermittent_faults_are_not_blamed_on_the_account(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(job_account, "probe_links", lambda *_: next(answers))
     monkeypatch.setattr(job_account, "run_as_account", lambda _who, work: work())
-    said = job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, "jobs")
+    said = job_account.probe_as_job_account([make_target("b", 1)], links, ME, 1.0, "jobs")
     assert said is not None
     assert said["links"] == []
     assert not list(answers)
@@ -264,8 +268,8 @@ def test_no_user_can_be_that_account(accounts: Path, monkeypatch: pytest.MonkeyP
     links: Any = [{"node": "b", "port": 1, "verdict": "open"}]
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(job_account, "run_as_account", refused)
-    said = job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, "jobs")
+    said = job_account.probe_as_job_account([make_target("b", 1)], links, ME, 1.0, "jobs")
     assert said is not None
     assert said["error"] == "as jobs: cannot act as jobs"
     monkeypatch.setattr("os.geteuid", os.getpid)
-    assert job_account.probe_as_job_account([target("b", 1)], links, ME, 1.0, "jobs") is None
+    assert job_account.probe_as_job_account([make_target("b", 1)], links, ME, 1.0, "jobs") is None

@@ -473,7 +473,9 @@ def test_what_the_account_says_is_bounded(told: dict[str, Any]) -> None:
         assert all(type(name) is type(value) is str for name, value in values.items())
 
 
-def judged(change: Callable[[ClusterObservations], None], *, manifest: bool = True) -> list[Any]:
+def judge_change(
+    change: Callable[[ClusterObservations], None], *, manifest: bool = True
+) -> list[Any]:
     seen = copy.deepcopy(records.build_cluster())
     change(seen)
     seen.nodes[UB]["node"]["facts"]["survey"]["manifest"] = manifest
@@ -487,14 +489,14 @@ def test_an_override_on_all_nodes_may_be_meant() -> None:
                 command={"NCCL_SOCKET_IFNAME": "eth0"}, file={"NCCL_SOCKET_IFNAME": "=eth1"}
             )
 
-    assert [one.severity for one in judged(everywhere)] == ["warning", "warning"]
+    assert [one.severity for one in judge_change(everywhere)] == ["warning", "warning"]
 
 
 @pytest.mark.parametrize(
     ("name", "severity"), [("NPROC_PER_NODE", "warning"), ("MASTER_PORT", "error")]
 )
 def test_another_number_of_ranks_on_a_node_is_a_warning(name: str, severity: str) -> None:
-    (finding,) = judged(fail_job_start(login={name: "7"}, file={name: "1"}))
+    (finding,) = judge_change(fail_job_start(login={name: "7"}, file={name: "1"}))
     assert (finding.code, finding.severity) == ("VC-321", severity)
 
 
@@ -503,8 +505,8 @@ def test_values_with_the_same_effect_are_no_finding() -> None:
         command={"NCCL_SOCKET_IFNAME": "eth1", "NCCL_DEBUG": "INFO", "MASTER_PORT": "29500"},
         file={"NCCL_SOCKET_IFNAME": "=eth1", "NCCL_DEBUG": "WARN", "MASTER_PORT": "29500"},
     )
-    assert judged(same) == []
-    assert judged(fail_job_start()) == []
+    assert judge_change(same) == []
+    assert judge_change(fail_job_start()) == []
 
 
 @pytest.mark.parametrize(
@@ -529,12 +531,12 @@ def test_values_with_the_same_effect_are_no_finding() -> None:
 def test_only_what_stops_a_job_is_an_error(
     step: tuple[str, ...], more: dict[str, Any], severity: str
 ) -> None:
-    (finding,) = judged(fail_job_start(step, **more), manifest=False)
+    (finding,) = judge_change(fail_job_start(step, **more), manifest=False)
     assert (finding.severity, finding.node) == (severity, UB)
 
 
 def test_a_name_that_root_cannot_resolve_either_is_another_cause() -> None:
-    assert judged(fail_job_start(("resolve", "nosuch", "Name or service not known"))) == []
+    assert judge_change(fail_job_start(("resolve", "nosuch", "Name or service not known"))) == []
 
 
 @pytest.mark.parametrize("interface", ["eth9", "eth0"])
@@ -704,4 +706,4 @@ def test_an_account_without_a_login_on_all_its_nodes_is_that_of_a_service(
             start = make_job_login(*steps, account=account)
             node["node"]["facts"]["survey"]["job_start"] = start
 
-    assert [one.node for one in judged(change) if one.code == "VC-319"] == named
+    assert [one.node for one in judge_change(change) if one.code == "VC-319"] == named

@@ -13,13 +13,13 @@ import pytest
 from ansible.module_utils.fullmesh import detach
 from ansible.module_utils.fullmesh.probe import ranks, unit_ranks
 from ansible.module_utils.fullmesh.survey import job_unit_start
-from test_ladder_ranks import WELL, collected, wanted
+from test_ladder_ranks import WELL, collect_results, make_input
 
 ENTRY = "{{ path={0} ; argv[]={0} ; ignore_errors=no ; start_time=[x] ; pid=9 ; code={1} ; status={2} }}"
 TRUE = "ExecStartPre=" + ENTRY.format("/bin/true", "exited", 0)
 
 
-def shown(*lines: str, result: str = "exit-code", code: int = 0, status: int = 0) -> str:
+def show_unit(*lines: str, result: str = "exit-code", code: int = 0, status: int = 0) -> str:
     """The output of systemctl show about a unit that has ended."""
     held = [f"Result={result}", f"ExecMainCode={code}", f"ExecMainStatus={status}", *lines]
     return "\n".join(held) + "\n"
@@ -28,44 +28,46 @@ def shown(*lines: str, result: str = "exit-code", code: int = 0, status: int = 0
 # recorded on lab nodes (systemd 252), shortened
 ENDS = (
     (
-        shown(TRUE, "ExecStartPre=" + ENTRY.format("/bin/false", "exited", 1)),
+        show_unit(TRUE, "ExecStartPre=" + ENTRY.format("/bin/false", "exited", 1)),
         "Starting fullmesh-job@x.service - Fullmesh job x...\nfullmesh-job@x.service: Failed with result 'exit-code'.",
         "ExecStartPre=/bin/false ended with status 1",
     ),
     (
-        shown("ExecStartPre=" + ENTRY.format("/bin/true", "exited", 217)),
+        show_unit("ExecStartPre=" + ENTRY.format("/bin/true", "exited", 217)),
         "fullmesh-job@x.service: Failed at step USER spawning /bin/true: No such process",
         "ExecStartPre=/bin/true ended with status 217 (USER of systemd): "
         "fullmesh-job@x.service: Failed at step USER spawning /bin/true: No such process",
     ),
     (
-        shown("ExecStartPre=" + ENTRY.format("/bin/true", "killed", "15/TERM"), result="timeout"),
+        show_unit(
+            "ExecStartPre=" + ENTRY.format("/bin/true", "killed", "15/TERM"), result="timeout"
+        ),
         "start-pre operation timed out. Terminating.",
         "ExecStartPre=/bin/true was ended by signal 15: start-pre operation timed out. Terminating.",
     ),
     (
-        shown(TRUE, code=1, status=1),
+        show_unit(TRUE, code=1, status=1),
         "fullmesh: a job cannot listen and connect: timed out\nfullmesh-job@x.service: Failed with result 'exit-code'.",
         "the job ended with status 1: fullmesh: a job cannot listen and connect: timed out",
     ),
     (
-        shown(TRUE, code=1, status=2),
+        show_unit(TRUE, code=1, status=2),
         "[LA-103] torchrun cannot be run.\nError: another line",
         "the job ended with status 2: [LA-103] torchrun cannot be run.",
     ),
-    (shown(TRUE, result="oom-kill", code=2, status=9), "", "the job was ended by signal 9"),
+    (show_unit(TRUE, result="oom-kill", code=2, status=9), "", "the job was ended by signal 9"),
     (
-        shown(result="resources"),
+        show_unit(result="resources"),
         "fullmesh-job@x.service: Failed to run 'start-pre' task: No such file or directory",
         "its result is resources: "
         "fullmesh-job@x.service: Failed to run 'start-pre' task: No such file or directory",
     ),
     (
-        shown("ExecCondition=" + ENTRY.format("/bin/false", "(null)", "0/0"), result="success"),
+        show_unit("ExecCondition=" + ENTRY.format("/bin/false", "(null)", "0/0"), result="success"),
         "fullmesh-job@x.service: Skipped due to 'exec-condition'.",
         "ExecCondition=/bin/false did not succeed",
     ),
-    (shown(TRUE, result="success"), "Started fullmesh-job@x.service - Fullmesh job x.", ""),
+    (show_unit(TRUE, result="success"), "Started fullmesh-job@x.service - Fullmesh job x.", ""),
     ("", "", ""),
 )
 
@@ -97,7 +99,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A node with stand-ins of systemctl and journalctl, and this account as that of jobs."""
     (tmp_path / "jobs").mkdir()
     (tmp_path / "launcher").write_text("torchrun=/venv/bin/torchrun\n--rank) mode=rank ;;\n")
-    (tmp_path / "shown").write_text(shown(TRUE, code=1, status=3))
+    (tmp_path / "shown").write_text(show_unit(TRUE, code=1, status=3))
     (tmp_path / "journalctl").write_text("#!/bin/sh\necho 'fullmesh: a job cannot fly'\n")
     (tmp_path / "journalctl").chmod(0o755)
     me = pwd.getpwuid(os.geteuid())
@@ -193,8 +195,8 @@ def test_ranks_run_as_the_unit_and_their_account_is_not_cleaned_up(
     base = node / "run"
     base.mkdir()
     detach.make_run_directory("run1", str(base))
-    ranks.start_ranks(wanted(script=WELL), str(base))
-    found = collected(base)
+    ranks.start_ranks(make_input(script=WELL), str(base))
+    found = collect_results(base)
     assert found["ended"]["codes"] == {"3": 0, "4": 0}
     assert "error" not in found["ended"]
     assert [found["ranks"][one]["events"][0]["step"] for one in "34"] == ["3", "4"]
@@ -208,8 +210,8 @@ def test_a_unit_that_starts_no_rank_is_a_coded_refusal(
     base = node / "run"
     base.mkdir()
     detach.make_run_directory("run1", str(base))
-    ranks.start_ranks(wanted(), str(base))
-    ended = collected(base)["ended"]
+    ranks.start_ranks(make_input(), str(base))
+    ended = collect_results(base)["ended"]
     assert ended["code"] == "VC-325"
     assert ended["error"].endswith("the job ended with status 3: fullmesh: a job cannot fly")
     assert 3 in ended["codes"].values()

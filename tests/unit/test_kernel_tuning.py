@@ -28,7 +28,7 @@ DATA = "50000 54095"
 
 
 def test_the_nics_of_rails_answer_for_their_own_addresses() -> None:
-    found = asked(rail_interfaces=["ens1", "bond0.100"])
+    found = map_entries(rail_interfaces=["ens1", "bond0.100"])
     values = {key: found[key]["value"] for key in found if "net.ipv4.conf" in key}
     assert values == {
         f"net.ipv4.conf.{nic}.{name}": value
@@ -37,10 +37,10 @@ def test_the_nics_of_rails_answer_for_their_own_addresses() -> None:
     }
     path = sysctl_key_to_path("net.ipv4.conf.bond0/100.rp_filter")
     assert path == "net/ipv4/conf/bond0.100/rp_filter"
-    assert not [key for key in asked() if "net.ipv4.conf" in key]
+    assert not [key for key in map_entries() if "net.ipv4.conf" in key]
 
 
-def asked(**options: Any) -> dict[str, dict[str, Any]]:
+def map_entries(**options: Any) -> dict[str, dict[str, Any]]:
     world = options.pop("world", 2)
     entries = kernel_tuning.build_kernel_settings(DATA, [29500, 29400], world, OPTIONS | options)
     return {entry["key"]: entry for entry in entries}
@@ -59,7 +59,7 @@ def asked(**options: Any) -> dict[str, dict[str, Any]]:
     ],
 )
 def test_buffers_follow_bandwidth_and_delay_from_16_mib(link: float, rtt: float, size: int) -> None:
-    found = asked(link_gbit=link, rtt_ms=rtt)
+    found = map_entries(link_gbit=link, rtt_ms=rtt)
     assert found["net.core.rmem_max"]["value"] == str(size)
     assert found["net.ipv4.tcp_wmem"]["value"].split()[2] == str(size)
 
@@ -73,7 +73,7 @@ def test_a_buffer_holds_twice_the_product(link: float, rtt: float) -> None:
 
 
 def test_the_pin_and_the_reserved_ports_are_musts() -> None:
-    found = asked()
+    found = map_entries()
     assert found[kernel_tuning.LOCAL_PORTS]["value"] == DATA
     assert found[kernel_tuning.RESERVED_PORTS]["value"] == "29400,29500"
     assert found[kernel_tuning.LOCAL_PORTS]["must"]
@@ -84,20 +84,20 @@ def test_the_pin_and_the_reserved_ports_are_musts() -> None:
     ("world", "queue"), [(2, "4096"), (2048, "4096"), (10000, "32768"), (16000, "32768")]
 )
 def test_queues_hold_two_connections_of_every_rank(world: int, queue: str) -> None:
-    found = asked(world=world)
+    found = map_entries(world=world)
     assert found["net.core.somaxconn"]["value"] == queue
     assert found["net.ipv4.tcp_max_syn_backlog"]["value"] == queue
 
 
 def test_the_neighbour_table_grows_with_big_clusters_only() -> None:
     key = "net.ipv4.neigh.default.gc_thresh3"
-    assert key not in asked(world=256)
-    assert asked(world=8192)[key]["value"] == "32768"
-    assert asked(world=8192)["net.ipv6.neigh.default.gc_thresh3"]["if_present"]
+    assert key not in map_entries(world=256)
+    assert map_entries(world=8192)[key]["value"] == "32768"
+    assert map_entries(world=8192)["net.ipv6.neigh.default.gc_thresh3"]["if_present"]
 
 
 def test_a_users_value_replaces_ours_exactly() -> None:
-    found = asked(sysctls={"net/core/somaxconn": 8192})
+    found = map_entries(sysctls={"net/core/somaxconn": 8192})
     assert found["net.core.somaxconn"] == {
         "key": "net.core.somaxconn",
         "value": "8192",
@@ -109,7 +109,7 @@ def test_a_users_value_replaces_ours_exactly() -> None:
 
 
 def test_every_value_has_a_reason() -> None:
-    assert all(len(entry["reason"]) > 20 for entry in asked(world=9999).values())
+    assert all(len(entry["reason"]) > 20 for entry in map_entries(world=9999).values())
 
 
 @pytest.mark.parametrize(

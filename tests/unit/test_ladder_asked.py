@@ -14,7 +14,7 @@ from fullmesh.verify import schedule
 PYTHON = "/opt/fullmesh/venv/bin/python"
 
 
-def known(each: Any, arguments: Arguments) -> bool:
+def takes_arguments(each: Any, arguments: Arguments) -> bool:
     """Return whether the module takes all of it."""
     return set(each) <= set(arguments)
 
@@ -25,7 +25,7 @@ def test_each_node_is_queried_about_itself_by_its_own_interpreter() -> None:
     held[second]["torch_runtime_path"] = "/data/venv"
     held[third]["verify_cluster_python"] = "/usr/bin/python3.11"
     each = verify_cluster.ladder_wants(plan, held, "peers_range", PYTHON)
-    assert known(each, LADDER_NODE)
+    assert takes_arguments(each, LADDER_NODE)
     assert each["node"] == {name: name for name in plan["nodes"]}
     assert each["address"][second] == plan["nodes"][second]["address"]
     assert [each["python"][name] for name in (second, third)] == [
@@ -55,7 +55,7 @@ def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
     name = simulated_nodes.name_of(1)
     looked[name]["facts"]["interface"]["name"] = "ens5"
     jobs = verify_cluster.ladder_jobs(plan, held, looked, {"WORLD_SIZE": 3}, PYTHON)
-    assert known(jobs, LADDER_GLOO)
+    assert takes_arguments(jobs, LADDER_GLOO)
     assert jobs["ranks"][name] == plan["nodes"][name]["ranks"]
     assert jobs["environment"][name] == {
         "WORLD_SIZE": 3,
@@ -106,7 +106,7 @@ def test_every_node_connects_to_all_others() -> None:
     opened = verify_cluster.ladder_opened(looked)
     scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
     each = read_arguments(verify_cluster.ladder_probes(plan, opened, scope, looked))
-    assert known(each, LADDER_LINKS)
+    assert takes_arguments(each, LADDER_LINKS)
     for name in plan["nodes"]:
         assert {target["node"] for target in each["targets"][name]} == set(plan["nodes"]) - {name}
         assert each["sweep"][name] == []

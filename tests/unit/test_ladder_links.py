@@ -179,7 +179,7 @@ def ask_range(ports: list[int]) -> dict[int, tuple[str, str]]:
     return {one["port"]: (one["verdict"], one["remark"]) for one in answers}
 
 
-def doubt(port: int, *more: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def recheck_port(port: int, *more: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     """What one connection alone makes of lost packets that many at once seemed to show."""
     me: Any = {"node": "me", "address": HOME, "token": TOKEN, "payload": 65536}
     target: Any = {"node": "peer", "address": HOME, "port": port, "kind": "sample"}
@@ -192,7 +192,9 @@ BLACK = {"verdict": "mtu_black_hole", "remark": "small packets pass"}
 
 
 def test_a_slow_link_is_no_black_hole(peer: Peer) -> None:
-    found, rates = doubt(peer.port, BLACK, {**BLACK, "node": "other"}, {"verdict": "dropped"})
+    found, rates = recheck_port(
+        peer.port, BLACK, {**BLACK, "node": "other"}, {"verdict": "dropped"}
+    )
     assert [one["verdict"] for one in found] == ["open", "mtu_black_hole", "dropped"]
     assert found[0]["remark"].startswith(SLOW)
     assert rates == []  # loopback is fast
@@ -201,7 +203,7 @@ def test_a_slow_link_is_no_black_hole(peer: Peer) -> None:
 def test_a_black_hole_stays_one(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that the client sends arrives."""
     monkeypatch.setattr(pairs.ProbeMesh, "write", lambda *_: None)
-    (mine,), rates = doubt(peer.port, BLACK)
+    (mine,), rates = recheck_port(peer.port, BLACK)
     assert (mine["verdict"], mine["remark"], rates) == ("mtu_black_hole", "small packets pass", [])
 
 
@@ -213,13 +215,13 @@ def test_only_a_rate_without_loss_is_the_links_own(
 ) -> None:
     measured = {"node": "peer", "mbit_s": rate, "lost": lost}
     monkeypatch.setattr(pairs, "measure_rate", lambda *_: measured)
-    found, rates = doubt(peer.port, *({"lost": 2} for _ in range(4)))
+    found, rates = recheck_port(peer.port, *({"lost": 2} for _ in range(4)))
     assert {(one["verdict"], one["remark"]) for one in found} == {("open", "")}
     assert rates == ([measured] if kept else [])
 
 
 def test_links_without_loss_are_not_tried_again(peer: Peer) -> None:
-    assert doubt(peer.port, {"lost": 1}, *({} for _ in range(4)))[1] == []
+    assert recheck_port(peer.port, {"lost": 1}, *({} for _ in range(4)))[1] == []
     assert peer.server.proved == {}
 
 
@@ -380,7 +382,7 @@ def test_a_service_that_speaks_first_is_only_reached(monkeypatch: pytest.MonkeyP
     assert answer["attempts"] == 1
 
 
-def spec(base: Path, **change: Any) -> dict[str, Any]:
+def make_spec(base: Path, **change: Any) -> dict[str, Any]:
     (base / "run1").mkdir()
     made = {
         "run": "run1",
@@ -403,7 +405,7 @@ def spec(base: Path, **change: Any) -> dict[str, Any]:
 
 
 def test_detached_listeners_serve_and_stop(tmp_path: Path) -> None:
-    opened = listeners.start_listeners(spec(tmp_path))
+    opened = listeners.start_listeners(make_spec(tmp_path))
     assert [p["kind"] for p in opened["ports"]] == ["sample", "sample", "outside"]
     assert opened["ports"][2]["port"] > 30000
     for port in opened["ports"][:2]:
@@ -417,7 +419,7 @@ def test_detached_listeners_serve_and_stop(tmp_path: Path) -> None:
 
 
 def test_abandoned_listeners_end_by_themselves(tmp_path: Path) -> None:
-    opened = listeners.start_listeners(spec(tmp_path, lifetime=1))
+    opened = listeners.start_listeners(make_spec(tmp_path, lifetime=1))
     assert ask(opened["ports"][0]["port"])["verdict"] == "open"
     deadline = time.monotonic() + 10
     while (tmp_path / "run1").exists():
@@ -432,7 +434,7 @@ def test_a_taken_port_names_its_holder(tmp_path: Path, stranger: socket.socket) 
     stranger.close()
     with socket.create_server(("0.0.0.0", port)):  # noqa: S104 (as TCPStore does)
         opened = listeners.start_listeners(
-            spec(tmp_path, named=[{"kind": "master", "port": port}], outside=False)
+            make_spec(tmp_path, named=[{"kind": "master", "port": port}], outside=False)
         )
         listeners.stop_listeners("run1", str(tmp_path))
     taken = opened["ports"][2]

@@ -52,7 +52,7 @@ def open_place() -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-def wanted(**change: Any) -> LadderGlooParams:
+def make_input(**change: Any) -> LadderGlooParams:
     """Return the input of the module."""
     plain = {
         "run": "run1",
@@ -73,13 +73,13 @@ def wanted(**change: Any) -> LadderGlooParams:
     return convert_value(LadderGlooParams, {**plain, **change})
 
 
-def started(base: Path, script: str, **change: Any) -> None:
+def start_ranks(base: Path, script: str, **change: Any) -> None:
     """Start the ranks of a run below *base*, as the module does."""
     detach.make_run_directory("run1", str(base))
-    ranks.start_ranks(wanted(script=script, **change), str(base))
+    ranks.start_ranks(make_input(script=script, **change), str(base))
 
 
-def collected(base: Path, seconds: float = 20.0) -> CollectedRanks:
+def collect_results(base: Path, seconds: float = 20.0) -> CollectedRanks:
     found = ranks.collect_ranks("run1", str(base), seconds)
     assert found["done"]
     return found
@@ -87,8 +87,8 @@ def collected(base: Path, seconds: float = 20.0) -> CollectedRanks:
 
 @pytest.mark.usefixtures("same_account")
 def test_ranks_run_and_report(tmp_path: Path) -> None:
-    started(tmp_path, WELL)
-    found = collected(tmp_path)
+    start_ranks(tmp_path, WELL)
+    found = collect_results(tmp_path)
     assert found["ended"]["codes"] == {"3": 0, "4": 0}
     assert all(0 < at <= found["ended"]["seconds"] for at in found["ended"]["at"].values())
     assert found["ended"]["at"].keys() == {"3", "4"}
@@ -103,17 +103,17 @@ def test_ranks_run_and_report(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("same_account")
 def test_ranks_that_hang_are_killed_at_the_deadline(tmp_path: Path) -> None:
     begun = time.monotonic()
-    started(tmp_path, HANG, deadline=5)
+    start_ranks(tmp_path, HANG, deadline=5)
     assert time.monotonic() - begun < 5
-    found = collected(tmp_path)
+    found = collect_results(tmp_path)
     assert sorted(found["ended"]["killed"]) == [3, 4]
 
 
 @pytest.mark.usefixtures("same_account")
 def test_a_dead_rank_stops_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "GRACE", 0.2)
-    started(tmp_path, CRASH, deadline=30)
-    found = collected(tmp_path)
+    start_ranks(tmp_path, CRASH, deadline=30)
+    found = collect_results(tmp_path)
     assert found["ended"]["codes"] == {"3": 4}
     assert found["ended"]["stopped"] == [4]
     assert found["ranks"]["3"]["log"] == "bang"
@@ -123,9 +123,9 @@ def test_a_dead_rank_stops_the_others(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("same_account")
 def test_ranks_stop_when_the_controller_asks(tmp_path: Path) -> None:
-    started(tmp_path, HANG, deadline=60)
+    start_ranks(tmp_path, HANG, deadline=60)
     ranks.stop_ranks("run1", str(tmp_path))
-    found = collected(tmp_path)
+    found = collect_results(tmp_path)
     assert sorted(found["ended"]["stopped"]) == [3, 4]
     assert found["ended"]["killed"] == []
     assert "broken" not in found
@@ -133,20 +133,20 @@ def test_ranks_stop_when_the_controller_asks(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("same_account")
 def test_a_missing_interpreter_is_reported(tmp_path: Path) -> None:
-    started(tmp_path, WELL, python="/nonexistent/python")
-    found = collected(tmp_path)
+    start_ranks(tmp_path, WELL, python="/nonexistent/python")
+    found = collect_results(tmp_path)
     assert "nonexistent" in found["ended"]["error"]
     assert found["why"].startswith("rank 3, 4 did not start: ")
 
 
 def test_nothing_started_counts_as_done(tmp_path: Path) -> None:
-    assert collected(tmp_path, 0.5)["started"] is False
+    assert collect_results(tmp_path, 0.5)["started"] is False
 
 
 @pytest.mark.usefixtures("same_account")
 def test_abandoned_results_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "KEEP", 0.1)
-    started(tmp_path, WELL)
+    start_ranks(tmp_path, WELL)
     deadline = time.monotonic() + 10
     while (tmp_path / "run1").exists():
         assert time.monotonic() < deadline
@@ -167,8 +167,8 @@ echo '{"step": "import", "state": "ok", "text": "'$said'", "data": {}}' >>"$2"
 
 
 def test_ranks_run_without_rights_and_leave_no_process(open_place: Path) -> None:
-    started(open_place, RIGHTS, python="/bin/sh", ranks=[0])
-    found = collected(open_place)
+    start_ranks(open_place, RIGHTS, python="/bin/sh", ranks=[0])
+    found = collect_results(open_place)
     assert found["ended"]["codes"] == {"0": 0}
     uid, gid, held, files, *homes = found["ranks"]["0"]["events"][0]["text"].split()
     root = os.geteuid() == 0
@@ -273,11 +273,11 @@ def test_ranks_that_cannot_read_job_files_report_it(
     shut = file if closed == "file" else held
     shut.chmod(0o700)
     if what == "python":
-        started(open_place, WELL, python=str(file))
+        start_ranks(open_place, WELL, python=str(file))
     else:
         settings = {"deadline": 5, "environment_file": str(file)}
-        started(open_place, WELL, python="/bin/sh", settings=settings)
-    found = collected(open_place)
+        start_ranks(open_place, WELL, python="/bin/sh", settings=settings)
+    found = collect_results(open_place)
     ended = found["ended"]
     assert ended["code"] == ("VC-305" if what == "python" else "VC-310")
     assert f"{file}: {shut} has mode 0700, owner 0" in ended["error"]
@@ -413,8 +413,8 @@ def test_a_rank_that_fills_the_memory_is_ended(
 ) -> None:
     monkeypatch.setattr(ranks, "LARGEST", 100000)
     begun = time.monotonic()
-    started(open_place, FLOOD, python="/bin/sh", ranks=[0], deadline=60)
-    assert collected(open_place)["ended"]["killed"] == [0]
+    start_ranks(open_place, FLOOD, python="/bin/sh", ranks=[0], deadline=60)
+    assert collect_results(open_place)["ended"]["killed"] == [0]
     assert time.monotonic() - begun < 15
 
 
@@ -430,7 +430,7 @@ OWN_CODE = ROOT / "module_utils/fullmesh/ask/boot.py"
 UNPICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 
 
-def unpickling(source: str) -> list[str]:
+def list_unpickling_calls(source: str) -> list[str]:
     """List calls that run received code: *_object collectives, torch.load, and modules that unpickle."""
     found = []
     for node in ast.walk(ast.parse(source)):
@@ -453,7 +453,7 @@ COLLECTIVE = {"all", "broadcast", "scatter", "gather", "send", "recv", "reduce"}
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
 def test_a_verification_never_unpickles(path: Path) -> None:
-    assert unpickling(path.read_text()) == (["marshal"] if path == OWN_CODE else [])
+    assert list_unpickling_calls(path.read_text()) == (["marshal"] if path == OWN_CODE else [])
 
 
 @pytest.mark.parametrize(
@@ -471,8 +471,8 @@ def test_a_verification_never_unpickles(path: Path) -> None:
     ],
 )
 def test_the_search_for_unpickling_finds_it(source: str) -> None:
-    assert unpickling(source) or "import broadcast_object_list as" in source
-    assert unpickling("torch.load(path, weights_only=True)") == []
+    assert list_unpickling_calls(source) or "import broadcast_object_list as" in source
+    assert list_unpickling_calls("torch.load(path, weights_only=True)") == []
 
 
 def test_a_row_contains_json_only() -> None:
@@ -496,7 +496,7 @@ def test_a_row_contains_json_only() -> None:
 def test_settings_of_this_shell_do_not_reach_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "docker0")
     monkeypatch.setenv("SSH_AUTH_SOCK", "roots-agent")
-    team = ranks.RankTeam(wanted(environment={"WORLD_SIZE": 2}), "/nowhere")
+    team = ranks.RankTeam(make_input(environment={"WORLD_SIZE": 2}), "/nowhere")
     env = ranks.build_process_environment(team, 1, 0)
     assert "GLOO_SOCKET_IFNAME" not in env
     assert "SSH_AUTH_SOCK" not in env

@@ -109,13 +109,15 @@ def test_an_interpreter_that_is_there_has_versions() -> None:
     assert observe.observe_versions(sys.executable)["python"].startswith(sys.version.split()[0])
 
 
-def v4(flags: int, sport: int = 40000, dport: int = 50001, options: int = 0) -> bytes:
+def make_ipv4_packet(flags: int, sport: int = 40000, dport: int = 50001, options: int = 0) -> bytes:
     head = bytes([0x45 + options, 0, 0, 60]) + bytes(5) + b"\x06" + bytes(2)
     head += socket.inet_aton("10.0.0.1") + socket.inet_aton("10.0.0.2") + bytes(4 * options)
     return head + struct.pack(">HHIIBB", sport, dport, 0, 0, 0x50, flags) + bytes(6)
 
 
-def v6(flags: int, sport: int = 40000, dport: int = 50001, following: int = 6) -> bytes:
+def make_ipv6_packet(
+    flags: int, sport: int = 40000, dport: int = 50001, following: int = 6
+) -> bytes:
     head = bytes([0x60, 0, 0, 0, 0, 20, following, 64])
     head += socket.inet_pton(socket.AF_INET6, "fd00::1") + socket.inet_pton(
         socket.AF_INET6, "fd00::2"
@@ -129,13 +131,13 @@ SYN, SYN_ACK, ACK_ONLY = 0x02, 0x12, 0x10
 @pytest.mark.parametrize(
     ("packet", "seen"),
     [
-        (v4(SYN), ("10.0.0.1", "10.0.0.2", 50001, False)),
-        (v4(SYN, options=2), ("10.0.0.1", "10.0.0.2", 50001, False)),
-        (v4(SYN_ACK, 50001, 40000), ("10.0.0.2", "10.0.0.1", 50001, True)),
-        (v6(SYN), ("fd00::1", "fd00::2", 50001, False)),
-        (v6(SYN_ACK, 50001, 40000), ("fd00::2", "fd00::1", 50001, True)),
+        (make_ipv4_packet(SYN), ("10.0.0.1", "10.0.0.2", 50001, False)),
+        (make_ipv4_packet(SYN, options=2), ("10.0.0.1", "10.0.0.2", 50001, False)),
+        (make_ipv4_packet(SYN_ACK, 50001, 40000), ("10.0.0.2", "10.0.0.1", 50001, True)),
+        (make_ipv6_packet(SYN), ("fd00::1", "fd00::2", 50001, False)),
+        (make_ipv6_packet(SYN_ACK, 50001, 40000), ("fd00::2", "fd00::1", 50001, True)),
         (b"", None),
-        (v4(SYN)[:22], None),
+        (make_ipv4_packet(SYN)[:22], None),
     ],
 )
 def test_handshakes_are_read_from_packets(packet: bytes, seen: object) -> None:
@@ -167,16 +169,16 @@ def run_filter(program: tuple[tuple[int, int, int, int], ...], packet: bytes) ->
 @pytest.mark.parametrize(
     ("family", "packet", "taken"),
     [
-        (socket.AF_INET, v4(SYN), True),
-        (socket.AF_INET, v4(SYN_ACK), True),
-        (socket.AF_INET, v4(SYN, options=3), True),
-        (socket.AF_INET, v4(ACK_ONLY), False),
-        (socket.AF_INET, v6(SYN), False),
-        (socket.AF_INET6, v6(SYN), True),
-        (socket.AF_INET6, v6(SYN_ACK), True),
-        (socket.AF_INET6, v6(ACK_ONLY), False),
-        (socket.AF_INET6, v6(SYN, following=17), False),
-        (socket.AF_INET6, v4(SYN), False),
+        (socket.AF_INET, make_ipv4_packet(SYN), True),
+        (socket.AF_INET, make_ipv4_packet(SYN_ACK), True),
+        (socket.AF_INET, make_ipv4_packet(SYN, options=3), True),
+        (socket.AF_INET, make_ipv4_packet(ACK_ONLY), False),
+        (socket.AF_INET, make_ipv6_packet(SYN), False),
+        (socket.AF_INET6, make_ipv6_packet(SYN), True),
+        (socket.AF_INET6, make_ipv6_packet(SYN_ACK), True),
+        (socket.AF_INET6, make_ipv6_packet(ACK_ONLY), False),
+        (socket.AF_INET6, make_ipv6_packet(SYN, following=17), False),
+        (socket.AF_INET6, make_ipv4_packet(SYN), False),
     ],
 )
 def test_the_tap_takes_handshakes_only(family: int, packet: bytes, taken: bool) -> None:

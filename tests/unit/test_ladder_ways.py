@@ -29,13 +29,13 @@ BY_RULE = """0:	from all lookup local
 """
 
 
-def said(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str]) -> None:
+def set_answers(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str]) -> None:
     """iproute2 answers this."""
     monkeypatch.setattr(ways, "run_ip", lambda *words: answers.get(" ".join(words), ""))
 
 
 def test_marks_and_accounts_of_rules_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    said(monkeypatch, {"-j rule show": json.dumps(RULES)})
+    set_answers(monkeypatch, {"-j rule show": json.dumps(RULES)})
     assert ways.list_route_selectors(ways.read_routing_rules()) == [
         RouteSelector(0, ANYBODY),
         RouteSelector(0, 1000),
@@ -45,7 +45,7 @@ def test_marks_and_accounts_of_rules_are_asked_for(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("text", ["", "{", '"text"', "[1]"])
 def test_unreadable_rules_are_not_requested(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    said(monkeypatch, {"-j rule show": text})
+    set_answers(monkeypatch, {"-j rule show": text})
     assert ways.list_route_selectors(ways.read_routing_rules()) == [RouteSelector(0, ANYBODY)]
 
 
@@ -71,7 +71,7 @@ def test_the_rejecting_node_is_named(
     monkeypatch: pytest.MonkeyPatch, said_: tuple[str, str], error: str, peer: str, shown: str
 ) -> None:
     routes, rules = said_
-    said(monkeypatch, {"-4 -o route show table all": routes, "-4 rule show": rules})
+    set_answers(monkeypatch, {"-4 -o route show table all": routes, "-4 rule show": rules})
     assert ways.find_refusing_route(peer, error) == shown
 
 
@@ -96,11 +96,11 @@ LOOKUPS = """0:	from all lookup 255
 def test_the_rule_that_leads_to_a_table_is_named(
     monkeypatch: pytest.MonkeyPatch, own: str, table: int, shown: str
 ) -> None:
-    said(monkeypatch, {"-4 -N rule show": LOOKUPS})
+    set_answers(monkeypatch, {"-4 -N rule show": LOOKUPS})
     assert ways.find_leading_rule("10.78.1.12", own, table) == shown
 
 
-def answer(**change: Any) -> ways.RouteReply:
+def make_answer(**change: Any) -> ways.RouteReply:
     plain: ways.RouteReply = {
         "error": "",
         "dev": "eth1",
@@ -115,15 +115,15 @@ def answer(**change: Any) -> ways.RouteReply:
 @pytest.mark.parametrize(
     ("direction", "said_", "odd"),
     [
-        ("out", answer(), False),
-        ("out", answer(error="EINVAL", dev=""), True),
-        ("out", answer(dev="eth0"), True),
-        ("out", answer(source="10.77.1.11"), True),
-        ("out", answer(via="10.78.1.250"), True),
-        ("answer", answer(source="10.77.1.11"), False),  # it has the address that was asked
-        ("in", answer(local=True, dev="lo"), False),
-        ("in", answer(local=False), True),
-        ("in", answer(error="EXDEV"), True),
+        ("out", make_answer(), False),
+        ("out", make_answer(error="EINVAL", dev=""), True),
+        ("out", make_answer(dev="eth0"), True),
+        ("out", make_answer(source="10.77.1.11"), True),
+        ("out", make_answer(via="10.78.1.250"), True),
+        ("answer", make_answer(source="10.77.1.11"), False),  # it has the address that was asked
+        ("in", make_answer(local=True, dev="lo"), False),
+        ("in", make_answer(local=False), True),
+        ("in", make_answer(error="EXDEV"), True),
     ],
 )
 def test_unusual_answers(direction: Any, said_: ways.RouteReply, odd: bool) -> None:
@@ -139,14 +139,14 @@ def test_a_next_hop_to_another_network_is_ordinary() -> None:
     kernel = KernelRoutes("10.78.1.11", "lo", "10.78.1.11/24")
     kernel.interface = "eth1"
     try:
-        assert not kernel.odd("out", "10.78.2.12", answer(via="10.78.1.1"))
+        assert not kernel.odd("out", "10.78.2.12", make_answer(via="10.78.1.1"))
     finally:
         kernel.close()
 
 
 def test_a_refusal_is_read_by_its_errno() -> None:
     raw = HEAD.pack(36, FAILED, 0, 1, 0) + struct.pack("=i", -errno.EACCES) + b"\0" * 16
-    assert ways.parse_route_reply(raw, 2) == answer(error="EACCES", dev="", source="", table=0)
+    assert ways.parse_route_reply(raw, 2) == make_answer(error="EACCES", dev="", source="", table=0)
 
 
 def test_the_kernel_of_this_machine_answers_for_loopback() -> None:

@@ -428,14 +428,14 @@ def lightning(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return fullmesh_lightning
 
 
-def seventh() -> dict[str, str]:
+def build_last_environment() -> dict[str, str]:
     """Return the environment of the last of two nodes with four GPUs each."""
     env = {"RANK": "7", "LOCAL_RANK": "3", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
     return env | {"MASTER_ADDR": "10.78.0.11", "MASTER_PORT": "29500"}
 
 
 def test_lightning_gets_its_ranks(lightning: ModuleType) -> None:
-    env = lightning.FullmeshEnvironment(seventh())
+    env = lightning.FullmeshEnvironment(build_last_environment())
     assert (env.global_rank(), env.node_rank(), env.local_rank(), env.world_size()) == (7, 1, 3, 8)
     assert (env.main_address, env.main_port) == ("10.78.0.11", 29500)
     assert env.creates_processes_externally
@@ -446,7 +446,7 @@ def test_lightning_gets_its_ranks(lightning: ModuleType) -> None:
 
 def test_lightning_refuses_rank_7_of_4(lightning: ModuleType) -> None:
     """``Invalid rank requested : 7/4``: the Trainer has one node, but the launcher started two."""
-    env = lightning.FullmeshEnvironment(seventh())
+    env = lightning.FullmeshEnvironment(build_last_environment())
     right = r"\[LA-112\].*rank 7.*devices=4, num_nodes=2"
     with pytest.raises(RuntimeError, match=right):
         env.validate_settings(num_devices=4, num_nodes=1)

@@ -32,7 +32,7 @@ C10D = ["--rdzv-backend=c10d", "--rdzv-endpoint=10.78.0.11:29400"]
 SIZES = ["--nnodes=2", "--nproc-per-node=4", "--local-addr=10.78.0.12"]
 
 
-def rendered(tmp_path: Path, watch: int) -> Path:
+def render_wrapper(tmp_path: Path, watch: int) -> Path:
     environment = Environment(  # noqa: S701 (a shell script, not a page)
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined
     )
@@ -65,7 +65,7 @@ def rendered(tmp_path: Path, watch: int) -> Path:
 
 @pytest.fixture
 def wrapper(tmp_path: Path) -> Path:
-    return rendered(tmp_path, 0)
+    return render_wrapper(tmp_path, 0)
 
 
 def call(
@@ -320,7 +320,7 @@ def test_jobs_run_only_as_the_named_account(user: str) -> None:
 
 @pytest.mark.parametrize("mode", ["--c10d", "--static"])
 def test_a_job_is_watched_by_default(tmp_path: Path, mode: str) -> None:
-    path = rendered(tmp_path, 60)
+    path = render_wrapper(tmp_path, 60)
     said = call(path, mode, "train.py", "two words").stdout
     assert said.startswith(
         f"watched --within 60 --kill-after 0 --stalled 60 -- {tmp_path}/bin/torchrun "
@@ -339,7 +339,7 @@ def test_a_job_is_watched_by_default(tmp_path: Path, mode: str) -> None:
 
 def test_ranks_can_be_queried_by_default(tmp_path: Path) -> None:
     """The hook comes first in PYTHONPATH, without an empty entry, which would mean the caller's folder."""
-    path = rendered(tmp_path, 0)
+    path = render_wrapper(tmp_path, 0)
     (tmp_path / "bin/torchrun").write_text('#!/bin/sh\necho "$PYTHONPATH"\n')
     assert call(path, "train.py").stdout == "/opt/fullmesh/hook\n"
     assert call(path, "train.py", PYTHONPATH="/mine").stdout == "/opt/fullmesh/hook:/mine\n"

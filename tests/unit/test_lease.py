@@ -15,7 +15,7 @@ import pytest
 from ansible.module_utils.fullmesh import detach
 from ansible.module_utils.fullmesh import lease as node_lease
 from ansible.module_utils.fullmesh.probe import ranks
-from test_ladder_ranks import HANG, started
+from test_ladder_ranks import HANG, start_ranks
 
 from fullmesh.ask import program
 from fullmesh.ask.talk import NodeQuery
@@ -242,7 +242,7 @@ def same_account(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("same_account")
 def test_ranks_end_with_the_lease(tmp_path: Path, held: subprocess.Popen[bytes]) -> None:
-    started(tmp_path, HANG, deadline=60)
+    start_ranks(tmp_path, HANG, deadline=60)
     ours = str(tmp_path / "run1")
     wait_for(lambda: len(processes_of(f"{ours}/gloo_ladder.py")) == 2)
     held.kill()
@@ -252,7 +252,7 @@ def test_ranks_end_with_the_lease(tmp_path: Path, held: subprocess.Popen[bytes])
 
 @pytest.mark.usefixtures("same_account")
 def test_ranks_end_with_their_supervisor(tmp_path: Path) -> None:
-    started(tmp_path, HANG, deadline=60)
+    start_ranks(tmp_path, HANG, deadline=60)
     ours = str(tmp_path / "run1")
     wait_for(lambda: len(processes_of(f"{ours}/gloo_ladder.py")) == 2)
     rank = processes_of(f"{ours}/gloo_ladder.py")[0]

@@ -222,7 +222,7 @@ def facts(*cards: tuple[str, str, str, list[str]]) -> list[dict[str, Any]]:
     ]
 
 
-def derived(*entries: dict[str, Any]) -> dict[str, Any]:
+def derive_links(*entries: dict[str, Any]) -> dict[str, Any]:
     return plan.derive_plan({"a": {"fullmesh_links": list(entries)}})
 
 
@@ -230,7 +230,7 @@ TWO = (("ens1", MAC, "", []), ("ens2", "02:00:00:00:00:0b", "", []))
 
 
 def test_the_node_reports_the_names_of_its_nics() -> None:
-    whole = derived(
+    whole = derive_links(
         {
             "bond": {
                 "mode": "active-backup",
@@ -247,42 +247,42 @@ def test_the_node_reports_the_names_of_its_nics() -> None:
 
 
 def test_a_vlan_is_named_after_the_card_with_the_mac() -> None:
-    whole = derived({"vlan": {"id": 7, "parent": MAC}, "addresses": "10.0.0.11/24"})
+    whole = derive_links({"vlan": {"id": 7, "parent": MAC}, "addresses": "10.0.0.11/24"})
     assert resolve_node_interfaces(whole, "a", facts(*TWO))["interface"] == "ens1.7"
     # the VLAN that then exists has its parent's address, and must not be taken for it
     later = facts(("ens1.7", MAC, "vlan", ["10.0.0.11/24"]), *TWO)
     assert resolve_node_interfaces(whole, "a", later)["links"][0]["vlan"]["parent"] == "ens1"
 
 
-def missing(whole: dict[str, Any], *cards: tuple[str, str, str, list[str]]) -> list[str]:
+def list_missing_links(whole: dict[str, Any], *cards: tuple[str, str, str, list[str]]) -> list[str]:
     seen = {"interfaces": facts(*cards)}
     return [str(fault) for fault in preflight._find_link_faults(whole, "a", seen)]
 
 
 def test_a_bond_or_vlan_may_be_missing_but_not_its_nics() -> None:
-    whole = derived(OVER, {"bond": BOND})
-    assert missing(whole, ("eth1", MAC, "", []), ("eth2", "", "", [])) == []
-    (fault,) = missing(whole, ("eth1", MAC, "", []))
+    whole = derive_links(OVER, {"bond": BOND})
+    assert list_missing_links(whole, ("eth1", MAC, "", []), ("eth2", "", "", [])) == []
+    (fault,) = list_missing_links(whole, ("eth1", MAC, "", []))
     assert "PR-104" in fault
     assert "eth2" in fault
 
 
 def test_a_vlan_needs_its_parent() -> None:
-    whole = derived({"vlan": {"id": 7, "parent": "eth9"}, "addresses": "10.0.0.11/24"})
-    (fault,) = missing(whole, *TWO)
+    whole = derive_links({"vlan": {"id": 7, "parent": "eth9"}, "addresses": "10.0.0.11/24"})
+    (fault,) = list_missing_links(whole, *TWO)
     assert "no interface eth9" in fault
 
 
 def test_a_nic_gives_its_address_to_its_own_bond_only() -> None:
-    whole = derived({"bond": BOND, "addresses": "10.0.0.11/24"})
+    whole = derive_links({"bond": BOND, "addresses": "10.0.0.11/24"})
     held = ("eth1", MAC, "", ["10.0.0.11/24"])
-    assert missing(whole, held, ("eth2", "", "", [])) == []
+    assert list_missing_links(whole, held, ("eth2", "", "", [])) == []
     other = ("eth5", "", "", ["10.0.0.11/24"])
-    (fault,) = missing(whole, ("eth1", MAC, "", []), ("eth2", "", "", []), other)
+    (fault,) = list_missing_links(whole, ("eth1", MAC, "", []), ("eth2", "", "", []), other)
     assert "PR-106" in fault
 
 
 def test_the_plan_refuses_with_every_code() -> None:
     with pytest.raises(InvalidInputError) as refused:
-        derived(bond(mode="x"), vlan(id=0), vlan(parent="eth1"))
+        derive_links(bond(mode="x"), vlan(id=0), vlan(parent="eth1"))
     assert {fault.code for fault in refused.value.faults} >= {"PL-124", "PL-125"}

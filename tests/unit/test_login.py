@@ -126,7 +126,7 @@ def test_few_files_for_logins_are_a_warning_with_units() -> None:
     assert found["severity"] == "warning"
 
 
-def box(held: World) -> Any:
+def find_codes(held: World) -> Any:
     return [one["code"] for one in diagnose_answers(held)["findings"]]
 
 
@@ -134,7 +134,7 @@ def test_a_reachable_separate_network_is_accepted() -> None:
     held = load_world("healthy")
     run_in_container(["10.78.5.77"], "10.78.5.77")(held)
     assert get_node(held, UBUNTU1)["links"]["networks"]
-    assert box(held) == []
+    assert find_codes(held) == []
 
 
 # of processes in containers: torchrun over two nodes, on one with its own master, on one by its name; a rank by hand

@@ -70,7 +70,7 @@ def configure(
     monkeypatch.setattr(lookup, "RESOLV_CONF", str(tmp_path / "resolv.conf"))
 
 
-def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def resolve_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Resolve a name that neighbors are asked for, and a known one."""
 
     def look_up(name: str, _family: int) -> list[str]:
@@ -131,7 +131,7 @@ def test_an_unknown_name_is_found_before_the_deadline(
     resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(monkeypatch, tmp_path, "files dns")
-    silent(monkeypatch)
+    resolve_unknown(monkeypatch)
     begun = time.monotonic()
     found = lookup.look_up_names({"known": socket.AF_INET, "unknown": socket.AF_INET}, 20.0)
     assert found == {"known": ["192.0.2.1"], "unknown": []}
@@ -147,7 +147,7 @@ def test_a_silence_of_other_servers_stays_unknown(
     why: str, resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(monkeypatch, tmp_path, "files sss dns" if why == "other resolver" else "files dns")
-    silent(monkeypatch)
+    resolve_unknown(monkeypatch)
     resolved.answer = SERVFAIL if why == "server fails" else NO_SERVERS
     resolved.pause = 2.0 if why == "resolved is silent" else 0.0
     if why == "not there":

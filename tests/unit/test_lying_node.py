@@ -24,7 +24,7 @@ from ansible.parsing.dataloader import DataLoader
 from hypothesis import given
 from hypothesis import strategies as st
 from record_files import RECORDED, load_record, name_record, read_record
-from torch_samples import seen, wheels
+from torch_samples import make_node, wheels
 
 from fullmesh import contract, transaction
 from fullmesh.ask import answers, channel, talk
@@ -255,12 +255,12 @@ def test_the_kind_of_a_bundle_is_one_word(field: str, text: str) -> None:
 
 def test_the_download_follows_from_the_controllers_own_settings() -> None:
     """An answer with a lock and an index is rejected as a whole."""
-    lying = {**seen(), "lock": "/etc/passwd", "index": "https://attacker.example"}
+    lying = {**make_node(), "lock": "/etc/passwd", "index": "https://attacker.example"}
     wanted = {"lock": "own.txt", "index": ""}
     hostvars = {"a": {"__torch_runtime_seen": lying, "__torch_runtime_wanted": wanted}}
     with pytest.raises(AnsibleFilterError, match=r"\$\.(lock|index): unknown field"):
         torch_runtime.torch_runtime_targets(hostvars, ["a"])
-    hostvars["a"]["__torch_runtime_seen"] = seen()
+    hostvars["a"]["__torch_runtime_seen"] = make_node()
     (target,) = torch_runtime.torch_runtime_targets(hostvars, ["a"])
     assert (target["lock"], target["index"]) == ("own.txt", "")
 
@@ -268,7 +268,7 @@ def test_the_download_follows_from_the_controllers_own_settings() -> None:
 @pytest.mark.parametrize("text", HOSTILE[:-1])
 @pytest.mark.parametrize("field", ["python", "machine"])
 def test_an_argument_of_pip_is_one_word(field: str, text: str) -> None:
-    said = {**seen(), field: text}
+    said = {**make_node(), field: text}
     with pytest.raises(AnsibleFilterError, match=rf"\$\.{field}"):
         bundle_filters.bundle_target(said, "/opt/python", "lock")
 
@@ -423,8 +423,8 @@ def test_no_node_fact_removes_another_node_from_a_run() -> None:
 
 def test_no_field_of_torch_venvs_answer_reaches_pip_unchecked() -> None:
     wanted = {"lock": "own.txt", "index": ""}
-    for path, text in list_lies({**seen(have=["0" * 64], bundles={"x.tar": 1})}):
-        said = replace_value(seen(have=["0" * 64], bundles={"x.tar": 1}), path, text)
+    for path, text in list_lies({**make_node(have=["0" * 64], bundles={"x.tar": 1})}):
+        said = replace_value(make_node(have=["0" * 64], bundles={"x.tar": 1}), path, text)
         variables = {"__torch_runtime_seen": said, "__torch_runtime_wanted": wanted}
         try:
             found = torch_runtime.torch_runtime_targets({"a": variables}, ["a"])
@@ -468,9 +468,9 @@ def recorded_answers() -> Iterator[Any]:
         if kind is not None and name != "ubuntu1":
             yield pytest.param(kind, load_record(path), id=name)
     yield pytest.param(Ways, load_reports()["el1"]["ways"], id="ways")
-    yield pytest.param(VenvSeen, seen(), id="venv")
+    yield pytest.param(VenvSeen, make_node(), id="venv")
     yield pytest.param(WheelhouseResult, wheels(), id="wheels")
-    yield pytest.param(Rank, hang_records.raw(JOB)[0][0], id="rank")
+    yield pytest.param(Rank, hang_records.load_raw(JOB)[0][0], id="rank")
 
 
 @pytest.mark.parametrize(("kind", "said"), list(recorded_answers()))
@@ -492,7 +492,7 @@ def test_each_field_of_a_record_is_accepted_or_rejected(kind: Any, said: Any) ->
 
 @pytest.mark.parametrize("text", [line for line in TEXTS if line not in (BIG, DEEP)])
 def test_no_rank_of_a_node_hides_those_of_another(text: str) -> None:
-    sample = hang_records.raw(JOB)[0]
+    sample = hang_records.load_raw(JOB)[0]
     honest = {"host": "el1", "jobs": [], "ranks": [sample[0]]}
     for path, old in list_values(sample[1]):
         new = text if isinstance(old, str) else 10**18

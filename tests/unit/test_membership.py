@@ -43,7 +43,7 @@ def make_update(count: int) -> tuple[Any, PeerListPlan]:
     return plan, peers.peers_wanted(plan, held, list(held))
 
 
-def kept(plan: Any) -> dict[str, Any]:
+def read_membership(plan: Any) -> dict[str, Any]:
     """Return the membership that a node of this plan has saved."""
     made = membership.build_membership(plan)
     return {"digest": made["digest"], "room": made["room"]}
@@ -106,32 +106,44 @@ def test_the_node_that_gives_the_time_is_not_configured_again() -> None:
 def test_hosts_are_grouped_by_drift() -> None:
     two, three = plan_of(2), plan_of(3)
     assert (
-        membership.choose_run_group(membership.build_membership(two), [], kept(two), "auto")
+        membership.choose_run_group(
+            membership.build_membership(two), [], read_membership(two), "auto"
+        )
         == "converged"
     )
     assert (
-        membership.choose_run_group(membership.build_membership(two), [], kept(two), "always")
+        membership.choose_run_group(
+            membership.build_membership(two), [], read_membership(two), "always"
+        )
         == "drifted"
     )
     assert (
-        membership.choose_run_group(membership.build_membership(two), ["file x"], kept(two), "auto")
+        membership.choose_run_group(
+            membership.build_membership(two), ["file x"], read_membership(two), "auto"
+        )
         == "drifted"
     )
     assert (
         membership.choose_run_group(membership.build_membership(two), [], {}, "auto") == "drifted"
     )
     assert (
-        membership.choose_run_group(membership.build_membership(three), [], kept(two), "auto")
+        membership.choose_run_group(
+            membership.build_membership(three), [], read_membership(two), "auto"
+        )
         == "peers"
     )
     assert (
-        membership.choose_run_group(membership.build_membership(two), [], kept(three), "auto")
+        membership.choose_run_group(
+            membership.build_membership(two), [], read_membership(three), "auto"
+        )
         == "peers"
     )
     # kernel settings for 256 ranks have no room for another
     many = plan_of(3, {n: {"fullmesh_local_ranks": 86} for n in (FIRST, SECOND, THIRD)})
     assert (
-        membership.choose_run_group(membership.build_membership(many), [], kept(two), "auto")
+        membership.choose_run_group(
+            membership.build_membership(many), [], read_membership(two), "auto"
+        )
         == "drifted"
     )
 
@@ -275,7 +287,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def learn(folder: Path, firewall: Any = ()) -> Any:
+def send_update(folder: Path, firewall: Any = ()) -> Any:
     """Send it an update with a third node."""
     shared: Any = {
         "hosts": [],
@@ -297,7 +309,7 @@ def learn(folder: Path, firewall: Any = ()) -> Any:
 
 
 def test_a_node_learns_of_a_peer_and_stays_converged(node: Path) -> None:
-    said = learn(node)
+    said = send_update(node)
     assert said["changed"]
     assert sorted(said["paths"]) == [f"{node}/env", f"{node}/nodes.json"]
     assert (node / "env").read_text() == "WORLD_SIZE=3\nOTHER=1\n"
@@ -308,14 +320,14 @@ def test_a_node_learns_of_a_peer_and_stays_converged(node: Path) -> None:
     assert said["joined"] == ["n3"]
     assert manifest.describe_differences(held["state"], manifest.observe_owned(held["owned"])) == []
     # a second update changes nothing
-    again = learn(node)
+    again = send_update(node)
     assert (again["changed"], again["joined"]) == (False, [])
 
 
 def test_a_node_that_was_never_configured_is_not_updated(node: Path) -> None:
     (node / "manifest.json").unlink()
     with pytest.raises(peer_list.PeerListError, match=r"\[MF-180\]"):
-        learn(node)
+        send_update(node)
     assert (node / "env").read_text() == "WORLD_SIZE=2\nOTHER=1\n"
 
 
@@ -333,7 +345,7 @@ def test_a_node_without_firewalld_is_not_updated(
 
     monkeypatch.setattr(peer_list, "Firewall", Gone)
     with pytest.raises(peer_list.PeerListError, match=r"\[PF-180\]"):
-        learn(node, [{"mode": "peers_range"}])
+        send_update(node, [{"mode": "peers_range"}])
     assert (node / "env").read_text() == "WORLD_SIZE=2\nOTHER=1\n"
 
 

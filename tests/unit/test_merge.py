@@ -162,7 +162,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def kept(runs: Path, result: dict[str, Any]) -> str:
+def save_run(runs: Path, result: dict[str, Any]) -> str:
     (runs / result["run"]).mkdir()
     (runs / result["run"] / "result.json").write_text(json.dumps(result))
     return str(runs / result["run"])
@@ -171,7 +171,7 @@ def kept(runs: Path, result: dict[str, Any]) -> str:
 def test_the_verb_writes_and_shows_one_result(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [kept(runs, one) for one in parts(["el1", "ubuntu1"], ["ubuntu2"])]
+    names = [save_run(runs, one) for one in parts(["el1", "ubuntu1"], ["ubuntu2"])]
     assert cli.main(["report", "--merge", *names, "--html"]) == 0
     said = capsys.readouterr().out
     made = runs / "20260102T030410Z-abcd-merged"
@@ -185,9 +185,9 @@ def test_runs_that_do_not_belong_together_are_refused(
     one, other = parts(["el1", "ubuntu1"], ["ubuntu2"])
     two = run_of(part("el1", count=2), 30)
     diagnosis = {**other, "kind": "diagnose", "run": "other"}
-    first = kept(runs, one)
+    first = save_run(runs, one)
     for odd, words in ((two, "their plans differ in nodes"), (diagnosis, "a run of verify")):
-        assert cli.main(["report", "--merge", first, kept(runs, odd)]) == cli.USAGE
+        assert cli.main(["report", "--merge", first, save_run(runs, odd)]) == cli.USAGE
         said = capsys.readouterr().err
         assert "[CL-116]" in said
         assert words in said

@@ -22,13 +22,13 @@ HOSTS = [
 DEBIAN = "127.0.0.1 localhost\n127.0.1.1 node1.example.org node1\n\n::1 localhost ip6-localhost\n"
 
 
-def body(content: str) -> list[str]:
+def list_entries(content: str) -> list[str]:
     return [line for line in content.splitlines() if line and not line.startswith("#")]
 
 
 def test_the_127_0_1_1_line_is_removed_but_recorded() -> None:
     result = hosts_file.build_hosts_file(DEBIAN, HOSTS)
-    assert body(result) == [
+    assert list_entries(result) == [
         "10.0.0.11 node1",
         "10.0.0.12 node2",
         "127.0.0.1 localhost",
@@ -77,7 +77,7 @@ def test_a_line_that_an_admin_removed_stays_removed() -> None:
     ],
 )
 def test_only_our_names_leave_other_lines(present: str, kept: list[str]) -> None:
-    assert body(hosts_file.build_hosts_file(present + "\n", HOSTS)) == [
+    assert list_entries(hosts_file.build_hosts_file(present + "\n", HOSTS)) == [
         "10.0.0.11 node1",
         "10.0.0.12 node2",
         *kept,
@@ -111,7 +111,7 @@ def test_a_second_run_changes_nothing(lines: list[str]) -> None:
 
 def test_a_line_returns_if_its_name_is_no_longer_ours() -> None:
     once = hosts_file.build_hosts_file("127.0.0.1 localhost\n10.9.9.9 node2\n", HOSTS)
-    assert body(hosts_file.build_hosts_file(once, HOSTS[:1])) == [
+    assert list_entries(hosts_file.build_hosts_file(once, HOSTS[:1])) == [
         "10.0.0.11 node1",
         "10.9.9.9 node2",
         "127.0.0.1 localhost",

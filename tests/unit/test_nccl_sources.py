@@ -33,7 +33,7 @@ EL = ["libnccl", "libnccl-devel"]
 DEB = ["libnccl2", "libnccl-dev"]
 
 
-def put(root: Path, files: dict[str, str]) -> str:
+def write_files(root: Path, files: dict[str, str]) -> str:
     """Write these files on a node."""
     for name, text in files.items():
         path = root / name
@@ -49,7 +49,7 @@ def list_sources(root: str, url: str) -> list[tuple[str, bool]]:
 
 
 def test_nvidias_own_files_are_found(tmp_path: Path) -> None:
-    root = put(tmp_path, {THEIR_LIST: LIST, THEIR_REPO: REPO})
+    root = write_files(tmp_path, {THEIR_LIST: LIST, THEIR_REPO: REPO})
     assert list_sources(root, UBUNTU) == [(THEIR_LIST, True)]
     assert list_sources(root, RHEL) == [(THEIR_REPO, True)]
     assert list_sources(root, RHEL.replace("rhel9", "rhel10")) == []
@@ -71,7 +71,9 @@ def test_nvidias_own_files_are_found(tmp_path: Path) -> None:
     "name", ["etc/apt/sources.list", "etc/apt/sources.list.d/some_thing.else.list"]
 )
 def test_a_line_is_found_in_any_file_and_spelling(tmp_path: Path, name: str, line: str) -> None:
-    root = put(tmp_path, {name: f"deb http://archive.ubuntu.com/ubuntu noble main\n{line}\n"})
+    root = write_files(
+        tmp_path, {name: f"deb http://archive.ubuntu.com/ubuntu noble main\n{line}\n"}
+    )
     assert list_sources(root, UBUNTU) == [(name, True)]
     assert sources.find_package_sources(UBUNTU, root, "x86_64")[0]["usable"] == ""
 
@@ -94,12 +96,12 @@ def test_a_line_is_found_in_any_file_and_spelling(tmp_path: Path, name: str, lin
 def test_lines_of_other_repositories_do_not_count(
     tmp_path: Path, line: str, found: list[tuple[str, bool]]
 ) -> None:
-    assert list_sources(put(tmp_path, {THEIR_LIST: line}), UBUNTU) == found
+    assert list_sources(write_files(tmp_path, {THEIR_LIST: line}), UBUNTU) == found
 
 
 def test_files_that_apt_ignores_are_ignored(tmp_path: Path) -> None:
     names = ("cuda.list.save", "cuda.list.distUpgrade", "cuda (1).list", "cuda.txt")
-    root = put(tmp_path, {f"etc/apt/sources.list.d/{name}": LIST for name in names})
+    root = write_files(tmp_path, {f"etc/apt/sources.list.d/{name}": LIST for name in names})
     assert list_sources(root, UBUNTU) == []
 
 
@@ -129,7 +131,7 @@ Signed-By:
 )
 def test_deb822_sources_are_read(tmp_path: Path, text: str, enabled: bool) -> None:
     name = "etc/apt/sources.list.d/cuda.sources"
-    root = put(tmp_path, {name: text})
+    root = write_files(tmp_path, {name: text})
     assert list_sources(root, UBUNTU) == [(name, enabled)]
     assert list_sources(root, "http://mirror.example/other/") == [(name, enabled)]
 
@@ -145,7 +147,7 @@ def test_a_source_without_packages_for_this_machine_is_named(
     tmp_path: Path, line: str, why: str
 ) -> None:
     """It is used anyway, because apt would fail with ours next to it."""
-    root = put(tmp_path, {THEIR_LIST: line})
+    root = write_files(tmp_path, {THEIR_LIST: line})
     asked = {"manager": "apt", "names": DEB, "url": UBUNTU, "source": f"{root}/{OUR_LIST}"}
     around = nccl.inspect_repository(asked, VERSION, root)
     assert around["theirs"] == f"{root}/{THEIR_LIST}"
@@ -169,7 +171,9 @@ def test_each_dnf_spelling_is_read(tmp_path: Path, text: str) -> None:
         "etc/os-release": 'NAME="Rocky Linux"\nVERSION_ID="9.6"\n',
         "etc/dnf/vars/scheme": "http\n",
     }
-    assert list_sources(put(tmp_path, files), RHEL) == [("etc/yum.repos.d/any-name.repo", True)]
+    assert list_sources(write_files(tmp_path, files), RHEL) == [
+        ("etc/yum.repos.d/any-name.repo", True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -181,11 +185,11 @@ def test_each_dnf_spelling_is_read(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_a_disabled_dnf_repository_does_not_count(tmp_path: Path, text: str) -> None:
-    assert list_sources(put(tmp_path, {THEIR_REPO: text}), RHEL) == [(THEIR_REPO, False)]
+    assert list_sources(write_files(tmp_path, {THEIR_REPO: text}), RHEL) == [(THEIR_REPO, False)]
 
 
 def test_a_repository_in_dnf_conf_counts(tmp_path: Path) -> None:
-    root = put(tmp_path, {"etc/dnf/dnf.conf": "[main]\ngpgcheck=1\n" + REPO})
+    root = write_files(tmp_path, {"etc/dnf/dnf.conf": "[main]\ngpgcheck=1\n" + REPO})
     assert list_sources(root, RHEL) == [("etc/dnf/dnf.conf", True)]
 
 
@@ -203,21 +207,21 @@ def test_no_source_of_dnfs_crashes_it(text: str) -> None:
 # ----------------------------------------------------------------------------
 
 
-def around(root: str, manager: str = "apt") -> dict[str, Any]:
+def inspect_sources(root: str, manager: str = "apt") -> dict[str, Any]:
     url, names = (UBUNTU, DEB) if manager == "apt" else (RHEL, EL)
     asked = {"manager": manager, "names": names, "url": url, "source": f"{root}/{OUR_LIST}"}
     return dict(nccl.inspect_repository(asked, VERSION, root))
 
 
 def test_a_foreign_source_is_used_if_ours_is_absent(tmp_path: Path) -> None:
-    root = put(tmp_path, {OUR_LIST: OURS})
-    assert around(root)["theirs"] == ""
-    put(tmp_path, {THEIR_LIST: LIST})
-    assert around(root)["theirs"] == f"{root}/{THEIR_LIST}"
+    root = write_files(tmp_path, {OUR_LIST: OURS})
+    assert inspect_sources(root)["theirs"] == ""
+    write_files(tmp_path, {THEIR_LIST: LIST})
+    assert inspect_sources(root)["theirs"] == f"{root}/{THEIR_LIST}"
 
 
 def test_the_package_survey_includes_the_sources(tmp_path: Path) -> None:
-    root = put(tmp_path, {THEIR_REPO: REPO})
+    root = write_files(tmp_path, {THEIR_REPO: REPO})
     version = VERSION.replace("-", "\t")
     said = "".join(f"{name}\t{version}\t0\tx86_64\n" for name in EL)
     asked = {"manager": "dnf", "names": EL, "url": RHEL, "version": "", "cuda": "", "source": ""}
@@ -232,14 +236,14 @@ def test_the_package_survey_includes_the_sources(tmp_path: Path) -> None:
 
 
 def test_a_disabled_source_is_noted_and_unchanged(tmp_path: Path) -> None:
-    root = put(tmp_path, {THEIR_LIST: "# " + LIST})
-    seen = around(root)
+    root = write_files(tmp_path, {THEIR_LIST: "# " + LIST})
+    seen = inspect_sources(root)
     assert (seen["theirs"], seen["off"]) == ("", [f"{root}/{THEIR_LIST}"])
     (note,) = roles_nccl.collect_nccl_notes(seen, UBUNTU, "/" + OUR_LIST)
     assert note["code"] == "NC-109"
     assert f"switched off in {root}/{THEIR_LIST}" in note["text"]
-    put(tmp_path, {"etc/apt/sources.list": LIST})
-    assert roles_nccl.collect_nccl_notes(around(root), UBUNTU, "/" + OUR_LIST) == []
+    write_files(tmp_path, {"etc/apt/sources.list": LIST})
+    assert roles_nccl.collect_nccl_notes(inspect_sources(root), UBUNTU, "/" + OUR_LIST) == []
 
 
 @pytest.mark.parametrize(
@@ -262,14 +266,14 @@ def test_excludes_of_dnf_are_named(
     monkeypatch.setattr(sources.os, "uname", lambda: type("U", (), {"machine": "x86_64"}))
     files = {THEIR_REPO: REPO, "etc/dnf/dnf.conf": "[main]\nbest=True\n"}
     files[THEIR_REPO if where == "their section" else "etc/dnf/dnf.conf"] += line + "\n"
-    way = around(put(tmp_path, files), "dnf")["in_the_way"]
+    way = inspect_sources(write_files(tmp_path, files), "dnf")["in_the_way"]
     assert len(way) == bool(hidden)
     assert all(hidden in sentence for sentence in way)
     assert all(("[main]" in sentence) == (where == "main") for sentence in way)
 
 
 def test_packages_that_dnf_hides_are_refused_before_any_change(tmp_path: Path) -> None:
-    root = put(tmp_path, {THEIR_REPO: REPO + "exclude=libnccl*\n"})
+    root = write_files(tmp_path, {THEIR_REPO: REPO + "exclude=libnccl*\n"})
     listing = f'[["libnccl", "{VERSION}"], ["libnccl-devel", "{VERSION}"]]\n'
     asked = {"manager": "dnf", "names": EL, "url": RHEL, "version": "", "cuda": "", "source": ""}
 
@@ -307,8 +311,8 @@ PIN = "Package: {}\nPin: version 2.30.*\nPin-Priority: 1001\n"
     ],
 )
 def test_pins_of_apt_are_named(tmp_path: Path, text: str, named: str) -> None:
-    root = put(tmp_path, {THEIR_LIST: LIST, "etc/apt/preferences.d/own": text})
-    way = around(root)["in_the_way"]
+    root = write_files(tmp_path, {THEIR_LIST: LIST, "etc/apt/preferences.d/own": text})
+    way = inspect_sources(root)["in_the_way"]
     expected = f"{root}/etc/apt/preferences.d/own pins {named} to version 2.30.* with priority 1001"
     assert way == ([expected] if named else [])
 
@@ -346,12 +350,12 @@ def test_a_package_manager_refusal_names_the_obstacle(failed: dict[str, Any], sa
 
 
 def test_ours_is_removed_if_theirs_came_later(tmp_path: Path) -> None:
-    root = put(tmp_path, {OUR_LIST: OURS})
+    root = write_files(tmp_path, {OUR_LIST: OURS})
     own_file = f"{root}/{OUR_LIST}"
     assert not package_source.plan_source_removal(own_file, root)["changed"]
-    put(tmp_path, {"etc/apt/sources.list.d/off.list": "# " + LIST})
+    write_files(tmp_path, {"etc/apt/sources.list.d/off.list": "# " + LIST})
     assert not package_source.plan_source_removal(own_file, root)["changed"]
-    put(tmp_path, {THEIR_LIST: LIST})
+    write_files(tmp_path, {THEIR_LIST: LIST})
     plan = package_source.plan_source_removal(own_file, root)
     assert (plan["changed"], plan["duplicates"]) == (True, [f"{root}/{THEIR_LIST}"])
     assert plan["diff"]["before"] == OURS
@@ -362,21 +366,23 @@ def test_ours_is_removed_if_theirs_came_later(tmp_path: Path) -> None:
 def test_two_of_our_sources_do_not_replace_each_other(tmp_path: Path) -> None:
     """A source without a comparable address does not replace another."""
     other = "deb http://archive.ubuntu.com/ubuntu noble main\n"
-    root = put(tmp_path, {OUR_LIST: OURS.replace("Suites: /", "Suites: noble"), THEIR_LIST: other})
+    root = write_files(
+        tmp_path, {OUR_LIST: OURS.replace("Suites: /", "Suites: noble"), THEIR_LIST: other}
+    )
     assert not package_source.plan_source_removal(f"{root}/{OUR_LIST}", root)["changed"]
 
 
 def test_a_source_that_appears_or_disappears_is_drift(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = put(tmp_path, {OUR_LIST: OURS})
+    root = write_files(tmp_path, {OUR_LIST: OURS})
     seen = sources.describe_active_sources
     monkeypatch.setattr(manifest.sources, "describe_active_sources", lambda url: seen(url, root))
     owned = manifest.merge_owned({"nccl": {"sources": [UBUNTU]}})
     then = manifest.observe_owned(owned)
     assert then["package source"] == {UBUNTU: f"{root}/{OUR_LIST}"}
     assert node_manifest.describe_missing_state(owned, then) == []
-    put(tmp_path, {THEIR_LIST: LIST})
+    write_files(tmp_path, {THEIR_LIST: LIST})
     (drift,) = manifest.describe_differences(then, manifest.observe_owned(owned))
     assert drift.startswith(f"package source {UBUNTU}: was {root}/{OUR_LIST}, is ")
     assert f"{root}/{THEIR_LIST} and {root}/{OUR_LIST}" in drift
@@ -395,9 +401,9 @@ def test_a_manifest_of_an_earlier_version_watches_no_source() -> None:
 
 
 def test_a_bundle_uses_the_existing_source(tmp_path: Path) -> None:
-    root = put(tmp_path, {OUR_LIST: OURS})
+    root = write_files(tmp_path, {OUR_LIST: OURS})
     assert not bundle_packages.has_other_source(UBUNTU, root)
-    put(tmp_path, {THEIR_LIST: LIST})
+    write_files(tmp_path, {THEIR_LIST: LIST})
     assert bundle_packages.has_other_source(UBUNTU, root)
 
 

@@ -23,11 +23,11 @@ OTHERS = (
 )
 
 
-def pinned(version: str) -> dict[str, str]:
+def pin_version(version: str) -> dict[str, str]:
     return dict.fromkeys(NAMES, version)
 
 
-def locked(version: str) -> list[str]:
+def list_locks(version: str) -> list[str]:
     return [f"libnccl-{version}.*", f"libnccl-devel-{version}.*"]
 
 
@@ -37,20 +37,24 @@ def plugin_deletes(text: str, *gone: str) -> str:
 
 
 def test_a_lock_adds_one_entry_and_is_removed_without_trace() -> None:
-    text = versionlock.add_own_locks(OTHERS, pinned(OLD))
+    text = versionlock.add_own_locks(OTHERS, pin_version(OLD))
     assert text.startswith(OTHERS)
-    assert versionlock.parse_lock_entries(text) == versionlock.parse_lock_entries(OTHERS) + locked(
-        OLD
-    )
-    assert versionlock.find_held_packages(text, pinned(OLD)) == NAMES
+    assert versionlock.parse_lock_entries(text) == versionlock.parse_lock_entries(
+        OTHERS
+    ) + list_locks(OLD)
+    assert versionlock.find_held_packages(text, pin_version(OLD)) == NAMES
     assert versionlock.remove_own_locks(text, NAMES) == OTHERS
-    assert versionlock.remove_own_locks(versionlock.add_own_locks("", pinned(OLD)), NAMES) == ""
+    assert (
+        versionlock.remove_own_locks(versionlock.add_own_locks("", pin_version(OLD)), NAMES) == ""
+    )
 
 
 def test_another_version_moves_the_lock() -> None:
-    text = versionlock.add_own_locks(versionlock.add_own_locks(OTHERS, pinned(OLD)), pinned(NEW))
-    assert text == versionlock.add_own_locks(OTHERS, pinned(NEW))
-    assert versionlock.find_held_packages(text, pinned(OLD)) == []
+    text = versionlock.add_own_locks(
+        versionlock.add_own_locks(OTHERS, pin_version(OLD)), pin_version(NEW)
+    )
+    assert text == versionlock.add_own_locks(OTHERS, pin_version(NEW))
+    assert versionlock.find_held_packages(text, pin_version(OLD)) == []
 
 
 DRIVER = {"nvidia-driver": "580.95.05-1.el9", "nvidia-kmod-common": "580.95.05-1.el9"}
@@ -59,9 +63,9 @@ WHAT = "the NVIDIA driver's packages"
 
 def test_two_roles_hold_beside_each_other() -> None:
     sleeping = f"libnccl-2.*\nnvidia-driver-0:535.1-1.el9.*\n{OTHERS}"
-    nccl = versionlock.add_own_locks(sleeping, pinned(OLD))
+    nccl = versionlock.add_own_locks(sleeping, pin_version(OLD))
     both = versionlock.add_own_locks(nccl, DRIVER, WHAT)
-    assert versionlock.find_held_packages(both, {**DRIVER, **pinned(OLD)}) == sorted(
+    assert versionlock.find_held_packages(both, {**DRIVER, **pin_version(OLD)}) == sorted(
         [*NAMES, *DRIVER]
     )
     assert versionlock.find_held_packages(
@@ -80,10 +84,10 @@ def test_two_roles_hold_beside_each_other() -> None:
 
 
 def test_existing_locks_are_unchanged_in_any_file() -> None:
-    text = versionlock.add_own_locks("", pinned(OLD)) + OTHERS
-    assert versionlock.add_own_locks(text, pinned(OLD)) == text
+    text = versionlock.add_own_locks("", pin_version(OLD)) + OTHERS
+    assert versionlock.add_own_locks(text, pin_version(OLD)) == text
     by_hand = f"libnccl-0:{OLD}.*\nlibnccl-devel-0:{OLD}.x86_64\n"
-    assert versionlock.add_own_locks(by_hand, pinned(OLD)) == by_hand
+    assert versionlock.add_own_locks(by_hand, pin_version(OLD)) == by_hand
     assert versionlock.remove_own_locks(by_hand, NAMES) == by_hand
 
 
@@ -101,19 +105,21 @@ def test_existing_locks_are_unchanged_in_any_file() -> None:
 def test_a_lock_that_lets_in_another_version_sleeps_until_undo(foreign: str) -> None:
     before = f"{foreign}\n{OTHERS}"
     assert versionlock.find_held_packages(
-        versionlock.add_own_locks("", pinned(OLD)) + before, pinned(OLD)
+        versionlock.add_own_locks("", pin_version(OLD)) + before, pin_version(OLD)
     ) == ["libnccl-devel"]
-    text = versionlock.add_own_locks(before, pinned(OLD))
+    text = versionlock.add_own_locks(before, pin_version(OLD))
     assert foreign not in versionlock.parse_lock_entries(text)
-    assert versionlock.find_held_packages(text, pinned(OLD)) == NAMES
+    assert versionlock.find_held_packages(text, pin_version(OLD)) == NAMES
     assert versionlock.remove_own_locks(text, NAMES) == before
 
 
 def test_our_locks_are_recognized_without_comments() -> None:
-    text = plugin_deletes(versionlock.add_own_locks(OTHERS, pinned(OLD)), "bash-0:5.1.8-9.el9.*")
+    text = plugin_deletes(
+        versionlock.add_own_locks(OTHERS, pin_version(OLD)), "bash-0:5.1.8-9.el9.*"
+    )
     assert versionlock.MARK.format(versionlock.THESE) not in text
-    moved = versionlock.add_own_locks(text, pinned(NEW))
-    assert versionlock.find_held_packages(moved, pinned(NEW)) == NAMES
+    moved = versionlock.add_own_locks(text, pin_version(NEW))
+    assert versionlock.find_held_packages(moved, pin_version(NEW)) == NAMES
     assert (
         versionlock.parse_lock_entries(versionlock.remove_own_locks(moved, NAMES))
         == versionlock.parse_lock_entries(OTHERS)[1:]
@@ -121,25 +127,27 @@ def test_our_locks_are_recognized_without_comments() -> None:
 
 
 def test_a_removed_lock_is_restored() -> None:
-    text = versionlock.add_own_locks(OTHERS, pinned(OLD))
+    text = versionlock.add_own_locks(OTHERS, pin_version(OLD))
     less = plugin_deletes(text, f"libnccl-{OLD}.*")
-    assert versionlock.find_held_packages(less, pinned(OLD)) == ["libnccl-devel"]
+    assert versionlock.find_held_packages(less, pin_version(OLD)) == ["libnccl-devel"]
     assert sorted(
-        versionlock.parse_lock_entries(versionlock.add_own_locks(less, pinned(OLD)))
+        versionlock.parse_lock_entries(versionlock.add_own_locks(less, pin_version(OLD)))
     ) == sorted(versionlock.parse_lock_entries(text))
 
 
 def test_a_package_that_is_no_longer_named_is_unlocked() -> None:
-    text = versionlock.add_own_locks(OTHERS, {**pinned(OLD), "libnccl-x": OLD})
+    text = versionlock.add_own_locks(OTHERS, {**pin_version(OLD), "libnccl-x": OLD})
     assert versionlock.remove_own_locks(text, NAMES) == OTHERS
 
 
-@given(st.lists(st.sampled_from([*OTHERS.splitlines(), *locked(OLD), f"libnccl-0:{NEW}.*", ""])))
+@given(
+    st.lists(st.sampled_from([*OTHERS.splitlines(), *list_locks(OLD), f"libnccl-0:{NEW}.*", ""]))
+)
 def test_any_list_locks_and_a_second_run_changes_nothing(lines: list[str]) -> None:
     before = "".join(line + "\n" for line in lines)
-    after = versionlock.add_own_locks(before, pinned(OLD))
-    assert versionlock.find_held_packages(after, pinned(OLD)) == NAMES
-    assert versionlock.add_own_locks(after, pinned(OLD)) == after
+    after = versionlock.add_own_locks(before, pin_version(OLD))
+    assert versionlock.find_held_packages(after, pin_version(OLD)) == NAMES
+    assert versionlock.add_own_locks(after, pin_version(OLD)) == after
     for line in ("bash-0:5.1.8-9.el9.*", "!libnccl-0:2.27.3-1+cuda12.9.*"):
         assert versionlock.parse_lock_entries(after).count(line) == versionlock.parse_lock_entries(
             before
@@ -147,7 +155,7 @@ def test_any_list_locks_and_a_second_run_changes_nothing(lines: list[str]) -> No
     assert not [
         line
         for line in versionlock.parse_lock_entries(versionlock.remove_own_locks(after, NAMES))
-        if line in locked(OLD)
+        if line in list_locks(OLD)
     ]
 
 
@@ -161,18 +169,18 @@ def node(root: Path, text: str = "", conf: str = "enabled = 1", main: str = "") 
     return str(root)
 
 
-def present(**more: Any) -> dict[str, Any]:
+def build_arguments(**more: Any) -> dict[str, Any]:
     asked = {"names": NAMES, "version": OLD, "versions": None, "what": versionlock.THESE}
     return {**asked, "state": "present", **more}
 
 
 def test_the_list_is_where_the_plugin_configures_it(tmp_path: Path) -> None:
-    root = node(tmp_path, versionlock.add_own_locks(OTHERS, pinned(OLD)))
-    step = version_lock.plan_version_locks(present(), False, root)
+    root = node(tmp_path, versionlock.add_own_locks(OTHERS, pin_version(OLD)))
+    step = version_lock.plan_version_locks(build_arguments(), False, root)
     assert (step["path"], step["before"]) == (root + "/etc/dnf/locked", step["after"])
     assert step["others"] == versionlock.parse_lock_entries(OTHERS)
-    assert versionlock.read_held_versions(pinned(OLD), root) == NAMES
-    assert versionlock.read_held_versions(pinned(NEW), root) == []
+    assert versionlock.read_held_versions(pin_version(OLD), root) == NAMES
+    assert versionlock.read_held_versions(pin_version(NEW), root) == []
 
 
 @pytest.mark.parametrize(
@@ -181,28 +189,30 @@ def test_the_list_is_where_the_plugin_configures_it(tmp_path: Path) -> None:
 def test_a_disabled_plugin_locks_nothing_and_is_named(
     tmp_path: Path, conf: str, main: str, why: str
 ) -> None:
-    root = node(tmp_path, versionlock.add_own_locks("", pinned(OLD)), conf, main)
-    assert versionlock.read_held_versions(pinned(OLD), root) == []
+    root = node(tmp_path, versionlock.add_own_locks("", pin_version(OLD)), conf, main)
+    assert versionlock.read_held_versions(pin_version(OLD), root) == []
     for check in (False, True):
         with pytest.raises(version_lock.VersionLockError, match=rf"\[NC-107\].*{why}"):
-            version_lock.plan_version_locks(present(), check, root)
-    assert version_lock.plan_version_locks(present(state="absent"), False, root)["after"] == ""
+            version_lock.plan_version_locks(build_arguments(), check, root)
+    assert (
+        version_lock.plan_version_locks(build_arguments(state="absent"), False, root)["after"] == ""
+    )
 
 
 def test_check_mode_reports_the_lock_before_the_plugin_exists(tmp_path: Path) -> None:
-    step = version_lock.plan_version_locks(present(), True, str(tmp_path))
-    assert (step["before"], versionlock.parse_lock_entries(step["after"])) == ("", locked(OLD))
+    step = version_lock.plan_version_locks(build_arguments(), True, str(tmp_path))
+    assert (step["before"], versionlock.parse_lock_entries(step["after"])) == ("", list_locks(OLD))
     with pytest.raises(
         version_lock.VersionLockError, match=r"NC-107.*versionlock\.conf is not there"
     ):
-        version_lock.plan_version_locks(present(), False, str(tmp_path))
+        version_lock.plan_version_locks(build_arguments(), False, str(tmp_path))
 
 
 def test_a_list_that_is_not_text_is_restored_exactly(tmp_path: Path) -> None:
     path = tmp_path / "list"
     path.write_bytes(b"# caf\xe9\nbash-0:5.1.8-9.el9.*\n")
     text = versionlock.read_text_file(str(path))
-    back = versionlock.remove_own_locks(versionlock.add_own_locks(text, pinned(OLD)), NAMES)
+    back = versionlock.remove_own_locks(versionlock.add_own_locks(text, pin_version(OLD)), NAMES)
     assert back.encode("utf-8", "surrogateescape") == path.read_bytes()
     assert "caf" in answer.diff_file(str(path), text, "")["before"]
 
@@ -226,7 +236,7 @@ def test_a_hold_that_is_gone_is_drift(monkeypatch: pytest.MonkeyPatch, dpkg: boo
     manager = "apt" if dpkg else "dnf"
     monkeypatch.setattr(manifest.node, "find_package_manager", lambda: manager)
     monkeypatch.setattr(manifest.listed, "read_held_versions", lambda _: ["libnccl"])
-    owned = manifest.merge_owned({"nccl": {"packages": pinned(OLD), "held": NAMES}})
+    owned = manifest.merge_owned({"nccl": {"packages": pin_version(OLD), "held": NAMES}})
     asked: list[list[str]] = []
 
     def run(argv: list[str]) -> tuple[int, str]:

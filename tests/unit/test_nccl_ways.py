@@ -51,14 +51,14 @@ def seen(tmp_path: Path) -> ClusterObservations:
     return copy.deepcopy(with_gpus(tmp_path))
 
 
-def found(seen: ClusterObservations) -> list[Finding]:
+def find_findings(seen: ClusterObservations) -> list[Finding]:
     """Return the findings about these nodes, read again by their types, with their consequences."""
     again = records.read_again(seen)
     return add_root_causes(again, verification.judge_all_checks(again)[1])
 
 
-def only(seen: ClusterObservations) -> Finding:
-    (one,) = found(seen)
+def get_only_finding(seen: ClusterObservations) -> Finding:
+    (one,) = find_findings(seen)
     return one
 
 
@@ -98,7 +98,7 @@ def test_the_reason_for_tcp_is_named(
 ) -> None:
     more = {"verbs": 1, "shut": [], "settings": {}, **more}
     infiniband(more.pop("said", TCP), **more)(seen)
-    one = only(seen)
+    one = get_only_finding(seen)
     assert (one.code, one.node, one.peer) == ("VC-720", EL1, UBUNTU1)
     assert f"NCCL on {EL1}, {UBUNTU1} uses TCP although the RDMA port mlx5_0:1" in one.cause
     assert cause in one.cause
@@ -109,7 +109,7 @@ def test_the_reason_for_tcp_is_named(
 def test_each_cause_is_a_finding(seen: ClusterObservations) -> None:
     infiniband(TCP, 1.9)(seen)
     get_step_report(seen, "nccl")["verbs"] = 0
-    one, other = found(seen)
+    one, other = find_findings(seen)
     assert (one.code, one.node, other.code, other.node) == ("VC-720", EL1, "VC-720", UBUNTU1)
     assert [follower.code for follower in one.follows] == ["VC-714"]
     assert other.follows == ()
@@ -118,14 +118,14 @@ def test_each_cause_is_a_finding(seen: ClusterObservations) -> None:
 def test_without_rdma_tcp_is_expected(seen: ClusterObservations) -> None:
     infiniband(TCP)(seen)
     survey(seen, UBUNTU1)["rdma"] = []
-    assert found(seen) == []
+    assert find_findings(seen) == []
 
 
 def test_a_port_that_is_down_is_ignored(seen: ClusterObservations) -> None:
     infiniband(TCP)(seen)
     for port in survey(seen, UBUNTU1)["rdma"]:
         port["state"] = "DOWN"
-    assert found(seen) == []
+    assert find_findings(seen) == []
 
 
 def efa(**change: Any) -> EfaSurvey:
@@ -147,7 +147,7 @@ def test_the_plugin_of_efa_is_missing(seen: ClusterObservations) -> None:
     for name in (EL1, UBUNTU1):
         survey(seen, name)["efa"] = efa(plugin={"path": "", "elsewhere": ""})
         get_step_report(seen, "nccl", name)["said"] = TCP
-    one = only(seen)
+    one = get_only_finding(seen)
     assert (one.code, one.node) == ("VC-720", EL1)
     assert "although EFA of el1 is up: it has EFA, but NCCL finds no libnccl-net.so" in one.cause
     assert "EFA installer" in one.fix
@@ -187,7 +187,7 @@ def test_nccl_ib_hca_selects_these_ports(hca: str, taken: bool) -> None:
 
 def test_nodes_with_different_networks_hang_and_are_reported(seen: ClusterObservations) -> None:
     verify_changes.two_networks(seen)
-    one = only(seen)
+    one = get_only_finding(seen)
     assert (one.code, one.severity, one.node, one.peer) == ("VC-721", "error", UBUNTU1, EL1)
     assert [follower.code for follower in one.follows] == ["VC-712"]
     assert "NCCL uses Socket on ubuntu1 (there is no /dev/infiniband/uverbs*) and IB" in one.cause
@@ -201,7 +201,7 @@ def test_a_node_without_rdma_explains_the_different_networks(seen: ClusterObserv
     infiniband(IB)(seen)
     survey(seen, EL1)["rdma"] = []
     get_step_report(seen, "nccl", EL1)["said"] = TCP
-    one = only(seen)
+    one = get_only_finding(seen)
     assert (one.code, one.severity, one.node) == ("VC-721", "warning", EL1)
     assert "(no RDMA port of it is up)" in one.cause
 
@@ -211,7 +211,7 @@ def test_different_plugins_are_reported(seen: ClusterObservations) -> None:
         get_step_report(seen, "nccl", name)["said"] = [
             f"n:1:9 [0] NCCL INFO Using network {network}"
         ]
-    one = only(seen)
+    one = get_only_finding(seen)
     assert one.code == "VC-721"
     assert "its plugin differs" in one.cause
 
@@ -223,14 +223,14 @@ def no_gpudirect(seen: ClusterObservations, said: list[str], **more: Any) -> Non
 
 def test_the_reason_for_missing_gpudirect_is_named(seen: ClusterObservations) -> None:
     no_gpudirect(seen, HOSTS_MEMORY)
-    one = only(seen)
+    one = get_only_finding(seen)
     assert (one.code, one.node, one.seen) == ("VC-723", UBUNTU1, "via NET/IB/0")
     assert one.expected == "via NET/IB/0/GDRDMA"
     assert "too far from the GPUs" in one.cause
     get_step_report(seen, "nccl")["said"] = [OFF, *HOSTS_MEMORY]
-    assert "GPU Direct RDMA Disabled for mlx5_0" in only(seen).cause
+    assert "GPU Direct RDMA Disabled for mlx5_0" in get_only_finding(seen).cause
     get_step_report(seen, "nccl").update(setting("NCCL_NET_GDR_LEVEL", "LOC"))
-    assert "NCCL_NET_GDR_LEVEL=LOC (/etc/nccl.conf)" in only(seen).cause
+    assert "NCCL_NET_GDR_LEVEL=LOC (/etc/nccl.conf)" in get_only_finding(seen).cause
 
 
 def test_impossible_gpudirect_is_another_finding_or_none(seen: ClusterObservations) -> None:
@@ -238,11 +238,11 @@ def test_impossible_gpudirect_is_another_finding_or_none(seen: ClusterObservatio
     cards = survey(seen, UBUNTU1)["gpus"]["cards"]
     name = cards[0]["name"]
     cards[0]["name"] = "NVIDIA GeForce RTX 4090"
-    assert [one.code for one in found(seen)] == ["VC-111"]
+    assert [one.code for one in find_findings(seen)] == ["VC-111"]
     cards[0]["name"] = name
     way = {"bus": "0000:1b:00.0", "kind": "gpu", "numa": 0, "iommu": "", "redirecting": []}
     survey(seen, UBUNTU1)["gpus"]["paths"] = [way, {**way, "kind": "rdma", "numa": 1}]
-    assert [one.code for one in found(seen)] == ["VC-146"]
+    assert [one.code for one in find_findings(seen)] == ["VC-146"]
 
 
 def topology(*rows: str) -> str:
@@ -320,7 +320,7 @@ def test_one_nodes_rate_is_compared_with_its_nvlinks(
 def test_a_missing_nvlink_is_not_also_reported_as_slow(seen: ClusterObservations) -> None:
     verify_changes.nvlinks_unused(seen)
     verify_changes.slow_gpus(seen, 400.0, 20.0)
-    one = only(seen)
+    one = get_only_finding(seen)
     assert (one.code, one.node) == ("VC-722", UBUNTU1)
     assert [follower.code for follower in one.follows] == ["VC-716"]
 

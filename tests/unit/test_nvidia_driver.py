@@ -56,11 +56,11 @@ FAMILY: PackageFamily = {
 UBUNTU, DEBIAN, EL9, EL10 = "Ubuntu", "Debian", "RedHat_9", "RedHat_10"
 
 
-def recorded(name: str) -> SmiReport:
+def read_recording(name: str) -> SmiReport:
     return convert_value(SmiReport, nvidia_smi.parse_smi((RECORDED / f"{name}.xml").read_text()))
 
 
-def offers(system: str) -> roles_nvidia_driver.DriverOffers:
+def load_offers(system: str) -> roles_nvidia_driver.DriverOffers:
     text = (ROOT / f"roles/nvidia_driver/vars/{system}.yml").read_text()
     return convert_value(
         roles_nvidia_driver.DriverOffers, yaml.safe_load(text)["__nvidia_driver_offers"]
@@ -86,12 +86,12 @@ def node(**change: Any) -> GpuFacts:
     return convert_value(GpuFacts, {**bare, **change})
 
 
-def planned(
+def plan_driver(
     system: str = UBUNTU, packages: dict[str, str] | None = None, **change: Any
 ) -> roles_nvidia_driver.DriverPlan:
     settings = {key: value for key, value in change.items() if key in OPTIONS}
     seen = node(**{key: value for key, value in change.items() if key not in OPTIONS})
-    there = offers(system)
+    there = load_offers(system)
     asked = roles_nvidia_driver.read_driver_settings({**OPTIONS, **settings}, there)
     return roles_nvidia_driver.plan_driver(
         asked, there, seen, packages or {"nvidia-driver": ""}, FAMILY
@@ -127,7 +127,7 @@ MACHINES: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize(("name", "wanted"), MACHINES.items(), ids=list(MACHINES))
 def test_facts_of_real_machines_are_read(name: str, wanted: tuple[Any, ...]) -> None:
-    found = recorded(name)
+    found = read_recording(name)
     (card,) = found["cards"]
     fields = ("name", "width", "width_most", "ecc_mode", "persistence")
     jobs = [process["name"] for process in found["processes"]]
@@ -145,7 +145,7 @@ def test_all_recorded_machines_are_read() -> None:
 
 def test_a_busy_gpu_at_its_power_limit_is_not_slowed() -> None:
     assert "reason_sw_power_cap>Active" in (RECORDED / "h200.xml").read_text()
-    assert recorded("h200")["cards"][0]["slowed"] == []
+    assert read_recording("h200")["cards"][0]["slowed"] == []
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_secure_boot_is_the_fifth_byte(
     ],
 )
 def test_the_packages_of_a_branch(system: str, kind: str, is_open: bool, names: list[str]) -> None:
-    found = planned(system, nvidia_driver_kind=kind, nvidia_driver_open=is_open)
+    found = plan_driver(system, nvidia_driver_kind=kind, nvidia_driver_open=is_open)
     assert (found["faults"], found["install"]) == ([], names)
     assert found["build"] == [] if kind == "precompiled" else len(found["build"]) > 2
     assert found["reboot"] == "nouveau holds the GPUs"
@@ -239,15 +239,15 @@ def test_settings_that_cannot_work_are_refused(
     system: str, change: dict[str, Any], codes: list[str]
 ) -> None:
     found = roles_nvidia_driver.find_driver_faults(
-        roles_nvidia_driver.read_driver_settings({**OPTIONS, **change}, offers(system)),
-        offers(system),
+        roles_nvidia_driver.read_driver_settings({**OPTIONS, **change}, load_offers(system)),
+        load_offers(system),
     )
     assert [fault.code for fault in found] == codes
 
 
 def test_a_system_without_packages_says_how_to_name_them() -> None:
-    asked = roles_nvidia_driver.read_driver_settings(OPTIONS, offers(DEBIAN))
-    (fault,) = roles_nvidia_driver.find_driver_faults(asked, offers(DEBIAN))
+    asked = roles_nvidia_driver.read_driver_settings(OPTIONS, load_offers(DEBIAN))
+    (fault,) = roles_nvidia_driver.find_driver_faults(asked, load_offers(DEBIAN))
     assert fault.step == "Name the packages in nvidia_driver_packages"
 
 
@@ -266,7 +266,7 @@ def test_a_system_without_packages_says_how_to_name_them() -> None:
     ],
 )
 def test_the_family_on_debian_is_the_driver_alone(name: str, is_driver: bool) -> None:
-    family = offers(DEBIAN)["family"]
+    family = load_offers(DEBIAN)["family"]
     assert any(re.fullmatch(pattern, name) for pattern in family) is is_driver
 
 
@@ -283,14 +283,14 @@ def test_the_family_on_debian_is_the_driver_alone(name: str, is_driver: bool) ->
 )
 def test_auto_is_a_kind_that_the_system_has(system: str, is_open: bool, kind: str) -> None:
     options = {**OPTIONS, "nvidia_driver_kind": "auto", "nvidia_driver_open": is_open}
-    asked = roles_nvidia_driver.read_driver_settings(options, offers(system))
+    asked = roles_nvidia_driver.read_driver_settings(options, load_offers(system))
     assert asked.kind == kind
-    assert roles_nvidia_driver.find_driver_faults(asked, offers(system)) == []
+    assert roles_nvidia_driver.find_driver_faults(asked, load_offers(system)) == []
 
 
 def test_the_installed_alternative_is_named() -> None:
     (fault,) = roles_nvidia_driver.find_driver_faults(
-        roles_nvidia_driver.read_driver_settings(OPTIONS, offers(EL9)), offers(EL9)
+        roles_nvidia_driver.read_driver_settings(OPTIONS, load_offers(EL9)), load_offers(EL9)
     )
     assert "precompiled, nvidia_driver_open: false" in fault.step
     assert "dkms, nvidia_driver_open: true" in fault.step
@@ -320,23 +320,23 @@ JOB = {
 def test_a_driver_that_must_not_change_is_kept(
     system: str, change: dict[str, Any], code: str
 ) -> None:
-    (fault,) = planned(system, **change)["faults"]
+    (fault,) = plan_driver(system, **change)["faults"]
     assert fault.startswith(f"[{code}]")
 
 
 def test_signed_or_enrolled_modules_pass_secure_boot() -> None:
-    assert planned(secure_boot=True)["faults"] == []
+    assert plan_driver(secure_boot=True)["faults"] == []
     assert (
-        planned(secure_boot=True, nvidia_driver_kind="dkms", nvidia_driver_key_enrolled=True)[
+        plan_driver(secure_boot=True, nvidia_driver_kind="dkms", nvidia_driver_key_enrolled=True)[
             "faults"
         ]
         == []
     )
-    assert planned(secure_boot=None, nvidia_driver_kind="dkms")["faults"] == []
+    assert plan_driver(secure_boot=None, nvidia_driver_kind="dkms")["faults"] == []
 
 
 def test_the_real_job_on_a_t4_is_not_disturbed() -> None:
-    (fault,) = planned(smi={**recorded("tesla-t4"), "failed": False})["faults"]
+    (fault,) = plan_driver(smi={**read_recording("tesla-t4"), "failed": False})["faults"]
     assert "python (pid 5762) uses the GPUs" in fault
 
 
@@ -357,12 +357,12 @@ def test_the_real_job_on_a_t4_is_not_disturbed() -> None:
 def test_an_installed_driver_is_unchanged_even_under_a_job(
     system: str, packages: dict[str, str]
 ) -> None:
-    found = planned(system, packages, smi=JOB, loaded="580.95.05", nouveau=False)
+    found = plan_driver(system, packages, smi=JOB, loaded="580.95.05", nouveau=False)
     assert (found["faults"], found["install"], found["build"], found["reboot"]) == ([], [], [], "")
 
 
 def test_another_branch_is_replaced_and_wants_a_reboot() -> None:
-    found = planned(
+    found = plan_driver(
         EL9,
         {"nvidia-driver": "570.1-1.el9"},
         loaded="570.1",
@@ -392,7 +392,7 @@ def test_another_branch_is_replaced_and_wants_a_reboot() -> None:
 def test_the_fabric_manager_runs_if_there_are_switches(
     change: dict[str, Any], wanted: bool
 ) -> None:
-    found = planned(**change)
+    found = plan_driver(**change)
     assert ("nvidia-fabricmanager.service" in found["services"]) is wanted
     assert found["fabric_packages"] == (["nvidia-fabricmanager-580"] if wanted else [])
     assert "nvidia-persistenced.service" in found["services"]
@@ -409,8 +409,8 @@ def test_unattended_upgrades_skip_driver_and_its_kernel() -> None:
         "linux-modules-nvidia-580-server-open-generic",
     ]
     kernel = ["linux-image-generic", "linux-generic", "linux-modules-6.8.0-50-generic"]
-    ready = planned()["hold"]
-    built = planned(nvidia_driver_kind="dkms")["hold"]
+    ready = plan_driver()["hold"]
+    built = plan_driver(nvidia_driver_kind="dkms")["hold"]
 
     def kept(hold: list[str], name: str) -> bool:
         return any(re.match(one, name) for one in hold)
@@ -419,7 +419,7 @@ def test_unattended_upgrades_skip_driver_and_its_kernel() -> None:
     assert all(kept(built, name) for name in packages)
     assert not any(kept(built, name) for name in kernel)
     assert not any(kept(hold, "openssl") for hold in (ready, built))
-    assert planned(nvidia_driver_hold=False)["hold"] == planned(EL9)["hold"] == []
+    assert plan_driver(nvidia_driver_hold=False)["hold"] == plan_driver(EL9)["hold"] == []
 
 
 @pytest.mark.parametrize(
@@ -432,13 +432,14 @@ def test_unattended_upgrades_skip_driver_and_its_kernel() -> None:
 )
 def test_missing_tools_of_dkms_are_named(tools: dict[str, Any], words: str) -> None:
     asked = roles_nvidia_driver.read_driver_settings(
-        {**OPTIONS, "nvidia_driver_kind": "dkms"}, offers(UBUNTU)
+        {**OPTIONS, "nvidia_driver_kind": "dkms"}, load_offers(UBUNTU)
     )
     (fault,) = roles_nvidia_driver.find_build_faults(asked, node(tools=tools))
     assert (fault.code, words in fault.text) == ("ND-106", True)
     assert (
         roles_nvidia_driver.find_build_faults(
-            roles_nvidia_driver.read_driver_settings(OPTIONS, offers(UBUNTU)), node(tools=tools)
+            roles_nvidia_driver.read_driver_settings(OPTIONS, load_offers(UBUNTU)),
+            node(tools=tools),
         )
         == []
     )
@@ -477,11 +478,13 @@ def test_an_answer_of_another_form_is_refused_with_its_path(
         AnsibleFilterError,
         match=re.escape(f"gpu_facts has a different format than expected: {path}"),
     ):
-        nvidia_driver.nvidia_driver_plan(OPTIONS, offers(UBUNTU), {**node(), **change}, {}, FAMILY)
+        nvidia_driver.nvidia_driver_plan(
+            OPTIONS, load_offers(UBUNTU), {**node(), **change}, {}, FAMILY
+        )
 
 
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "roles/nvidia_driver/vars").glob("*_*.yml")), ids=lambda p: p.stem
 )
 def test_every_platforms_table_is_read(path: Path) -> None:
-    assert offers(path.stem)["persistence"].endswith(".service")
+    assert load_offers(path.stem)["persistence"].endswith(".service")

@@ -270,7 +270,7 @@ def test_the_enabled_stream_is_seen(tmp_path: Path) -> None:
     assert family.list_enabled_streams(node) == {"nvidia-driver": "535-dkms"}
 
 
-def seen(**change: Any) -> PackageFamily:
+def make_family(**change: Any) -> PackageFamily:
     bare: PackageFamily = {
         "versions": {},
         "locks": {},
@@ -300,31 +300,36 @@ def test_a_stream_of_another_branch_is_unchanged(
     offers = convert_value(
         nvidia_driver.DriverOffers, yaml.safe_load(text)["__nvidia_driver_offers"]
     )
-    assert nvidia_driver.find_blocking_stream(install, offers, seen(streams=enabled)) == leave
+    assert (
+        nvidia_driver.find_blocking_stream(install, offers, make_family(streams=enabled)) == leave
+    )
 
 
 def test_a_fabric_manager_that_is_here_is_not_installed_again() -> None:
     there = {"nvidia-fabricmanager-580": "580.95.05-1", "libnvidia-nscq-580:amd64": "580.95.05-1"}
     assert (
-        nvidia_driver.list_missing_packages(["nvidia-fabricmanager-580"], seen(versions=there))
+        nvidia_driver.list_missing_packages(
+            ["nvidia-fabricmanager-580"], make_family(versions=there)
+        )
         == []
     )
     assert nvidia_driver.list_missing_packages(
-        ["nvidia-fabricmanager-590"], seen(versions=there)
+        ["nvidia-fabricmanager-590"], make_family(versions=there)
     ) == ["nvidia-fabricmanager-590"]
     held = {"nvidia-fabricmanager": "580.95.05-1"}
-    assert nvidia_driver.list_missing_packages(["nvidia-fabricmanager-580*"], seen(locks=held)) == [
-        "nvidia-fabricmanager-580*"
-    ]
+    assert nvidia_driver.list_missing_packages(
+        ["nvidia-fabricmanager-580*"], make_family(locks=held)
+    ) == ["nvidia-fabricmanager-580*"]
     held = {"nvidia-fabricmanager-580": "580.95.05-1"}
     assert (
-        nvidia_driver.list_missing_packages(["nvidia-fabricmanager-580*"], seen(locks=held)) == []
+        nvidia_driver.list_missing_packages(["nvidia-fabricmanager-580*"], make_family(locks=held))
+        == []
     )
 
 
 def test_a_job_that_computes_keeps_its_driver_from_an_undo() -> None:
     facts: Any = {"smi": {"processes": [{"pid": 7, "name": "python"}]}}
     busy: GpuFacts = facts
-    (fault,) = nvidia_driver.find_undo_faults(busy, seen(remove=["nvidia-driver-580"]))
+    (fault,) = nvidia_driver.find_undo_faults(busy, make_family(remove=["nvidia-driver-580"]))
     assert (fault.code, "pid 7" in fault.text) == ("ND-105", True)
-    assert nvidia_driver.find_undo_faults(busy, seen()) == []
+    assert nvidia_driver.find_undo_faults(busy, make_family()) == []

@@ -16,7 +16,7 @@ from fullmesh.model.node_view import resolve_node_interfaces
 Hosts = dict[str, dict[str, Any]]
 
 
-def two(**common: Any) -> Hosts:
+def make_two_hosts(**common: Any) -> Hosts:
     """Two good hosts, with the given settings on both."""
     return {
         "a": {"fullmesh_address": "10.0.0.11/24", "fullmesh_interface": "eth1", **common},
@@ -26,7 +26,7 @@ def two(**common: Any) -> Hosts:
 
 def with_b(**own: Any) -> Hosts:
     """Two hosts, the second one with the given settings."""
-    hosts = two()
+    hosts = make_two_hosts()
     hosts["b"] |= own
     return hosts
 
@@ -38,7 +38,7 @@ def codes(hosts: Hosts) -> list[str]:
 
 
 def test_two_plain_hosts() -> None:
-    derived = plan.derive_plan(two(fullmesh_local_ranks=4))
+    derived = plan.derive_plan(make_two_hosts(fullmesh_local_ranks=4))
     assert derived["world_size"] == 8
     assert derived["master"] == {"node": "a", "address": "10.0.0.11", "port": 29500}
     assert derived["rendezvous"] == {"endpoint": "10.0.0.11:29400", "port": 29400}
@@ -60,7 +60,7 @@ def test_ipv6_cluster() -> None:
 
 
 def test_several_links_and_dual_stack() -> None:
-    hosts = two()
+    hosts = make_two_hosts()
     for at, own in enumerate(hosts.values(), start=11):
         own["fullmesh_address"] = [f"10.0.0.{at}/24", f"fd00::{at}/64"]
         own["fullmesh_links"] = [
@@ -74,19 +74,22 @@ def test_several_links_and_dual_stack() -> None:
 
 
 def test_master_by_name_gets_rank_0() -> None:
-    derived = plan.derive_plan(two(fullmesh_master="b"))
+    derived = plan.derive_plan(make_two_hosts(fullmesh_master="b"))
     assert derived["nodes"]["b"]["node_rank"] == 0
     assert derived["master"]["address"] == "10.0.0.12"
 
 
 def test_given_node_ranks() -> None:
-    hosts = two()
+    hosts = make_two_hosts()
     hosts["a"]["fullmesh_node_rank"], hosts["b"]["fullmesh_node_rank"] = "1", 0
     assert plan.derive_plan(hosts)["master"]["node"] == "b"
 
 
 def test_inventory_names_that_are_addresses_do_not_reach_etc_hosts() -> None:
-    hosts = {"198.51.100.7": two()["a"], "b": two()["b"] | {"fullmesh_hostname": "gpu-b.example"}}
+    hosts = {
+        "198.51.100.7": make_two_hosts()["a"],
+        "b": make_two_hosts()["b"] | {"fullmesh_hostname": "gpu-b.example"},
+    }
     assert [line["names"] for line in plan.derive_plan(hosts)["hosts"]] == [
         ["node0"],
         ["b", "gpu-b.example"],
@@ -95,7 +98,7 @@ def test_inventory_names_that_are_addresses_do_not_reach_etc_hosts() -> None:
 
 def test_ports_of_services_are_reserved() -> None:
     low = {"name": "web", "ports": [443, "1000-1030", 9100], "reach": "none"}
-    made = plan.derive_plan(two(fullmesh_services=[low]))
+    made = plan.derive_plan(make_two_hosts(fullmesh_services=[low]))
     assert not [one for one in made["open_ports"] if one.startswith(("443", "1000", "9100"))]
     assert made["reserved_ports"] == [
         "1024-1030",
@@ -106,16 +109,20 @@ def test_ports_of_services_are_reserved() -> None:
 
 
 def test_a_time_leader_opens_ntp_to_the_peers() -> None:
-    assert plan.derive_plan(two(time_sync_source="leader"))["open_ports"][-1] == "123/udp"
+    assert (
+        plan.derive_plan(make_two_hosts(time_sync_source="leader"))["open_ports"][-1] == "123/udp"
+    )
 
 
 def test_controllers_may_be_networks() -> None:
-    derived = plan.derive_plan(two(fullmesh_controllers=["10.9.0.1", "fd00:9::/64"]))
+    derived = plan.derive_plan(make_two_hosts(fullmesh_controllers=["10.9.0.1", "fd00:9::/64"]))
     assert derived["controllers"] == ["10.9.0.1", "fd00:9::/64"]
 
 
 def test_extra_vars_arrive_as_text() -> None:
-    derived = plan.derive_plan(two(fullmesh_master_port="29600", fullmesh_local_ranks="2"))
+    derived = plan.derive_plan(
+        make_two_hosts(fullmesh_master_port="29600", fullmesh_local_ranks="2")
+    )
     assert (derived["master"]["port"], derived["world_size"]) == (29600, 4)
 
 
@@ -137,41 +144,47 @@ def test_extra_vars_arrive_as_text() -> None:
         (with_b(fullmesh_address="10.0.0.12/25"), "PL-106"),
         (with_b(fullmesh_address="fd00::12/64"), "PL-107"),
         (with_b(fullmesh_master_port=29501), "PL-108"),
-        (two(fullmesh_master_port=80), "PL-109"),
-        (two(fullmesh_master_port="many"), "PL-109"),
-        (two(fullmesh_rendezvous_port=70000), "PL-109"),
-        (two(fullmesh_master_port=50010), "PL-110"),
-        (two(fullmesh_master_port=29400), "PL-111"),
-        (two(monitoring_tools_node_exporter=True, fullmesh_data_ports="9000-9999"), "PL-110"),
-        (two(monitoring_tools_node_exporter="yes", fullmesh_master_port=9100), "PL-111"),
-        (two(monitoring_tools_node_exporter=True, fullmesh_rendezvous_port=9100), "PL-111"),
-        (two(fullmesh_data_ports="50000"), "PL-112"),
-        (two(fullmesh_data_ports="51000-50000"), "PL-112"),
-        (two(fullmesh_data_ports="1-65535"), "PL-112"),
-        (two(fullmesh_data_ports="50000-50031"), "PL-113"),
-        (two(fullmesh_local_ranks=8, fullmesh_data_ports="50000-50999"), "PL-113"),
-        (two(fullmesh_local_ranks=1024, fullmesh_process_groups=4096), "PL-113"),
+        (make_two_hosts(fullmesh_master_port=80), "PL-109"),
+        (make_two_hosts(fullmesh_master_port="many"), "PL-109"),
+        (make_two_hosts(fullmesh_rendezvous_port=70000), "PL-109"),
+        (make_two_hosts(fullmesh_master_port=50010), "PL-110"),
+        (make_two_hosts(fullmesh_master_port=29400), "PL-111"),
+        (
+            make_two_hosts(monitoring_tools_node_exporter=True, fullmesh_data_ports="9000-9999"),
+            "PL-110",
+        ),
+        (make_two_hosts(monitoring_tools_node_exporter="yes", fullmesh_master_port=9100), "PL-111"),
+        (
+            make_two_hosts(monitoring_tools_node_exporter=True, fullmesh_rendezvous_port=9100),
+            "PL-111",
+        ),
+        (make_two_hosts(fullmesh_data_ports="50000"), "PL-112"),
+        (make_two_hosts(fullmesh_data_ports="51000-50000"), "PL-112"),
+        (make_two_hosts(fullmesh_data_ports="1-65535"), "PL-112"),
+        (make_two_hosts(fullmesh_data_ports="50000-50031"), "PL-113"),
+        (make_two_hosts(fullmesh_local_ranks=8, fullmesh_data_ports="50000-50999"), "PL-113"),
+        (make_two_hosts(fullmesh_local_ranks=1024, fullmesh_process_groups=4096), "PL-113"),
         (with_b(fullmesh_local_ranks=0), "PL-114"),
         (with_b(fullmesh_local_ranks=True), "PL-114"),
-        (two(fullmesh_process_groups="x"), "PL-114"),
+        (make_two_hosts(fullmesh_process_groups="x"), "PL-114"),
         (with_b(fullmesh_node_rank=1), "PL-115"),
-        (two(fullmesh_node_rank=0), "PL-115"),
-        (two(fullmesh_master="z"), "PL-116"),
+        (make_two_hosts(fullmesh_node_rank=0), "PL-115"),
+        (make_two_hosts(fullmesh_master="z"), "PL-116"),
         (with_b(fullmesh_interface="a name with blanks"), "PL-117"),
         (with_b(fullmesh_links="eth2"), "PL-117"),
         (with_b(fullmesh_links=[{"interfaces": "eth2"}]), "PL-117"),
         (with_b(fullmesh_links=[{"interface": "ens5", "addresses": "10.1.0.1/24"}]), "PL-117"),
-        (two(fullmesh_controllers=["my laptop"]), "PL-118"),
+        (make_two_hosts(fullmesh_controllers=["my laptop"]), "PL-118"),
         (with_b(fullmesh_hostname="under_score"), "PL-119"),
-        (two(fullmesh_hostname="same"), "PL-119"),
-        (two(fullmesh_converge="never"), "PL-120"),
-        (two(fullmesh_wait_seconds="long"), "PL-120"),
-        (two(fullmesh_routed="maybe"), "PL-120"),
-        (two(fullmesh_expected_nodes=3), "PL-135"),
-        (two(fullmesh_expected_nodes=1), "PL-135"),
-        (two(fullmesh_expected_nodes="two"), "PL-135"),
+        (make_two_hosts(fullmesh_hostname="same"), "PL-119"),
+        (make_two_hosts(fullmesh_converge="never"), "PL-120"),
+        (make_two_hosts(fullmesh_wait_seconds="long"), "PL-120"),
+        (make_two_hosts(fullmesh_routed="maybe"), "PL-120"),
+        (make_two_hosts(fullmesh_expected_nodes=3), "PL-135"),
+        (make_two_hosts(fullmesh_expected_nodes=1), "PL-135"),
+        (make_two_hosts(fullmesh_expected_nodes="two"), "PL-135"),
         (with_b(fullmesh_expected_nodes=2), "PL-108"),
-        (two(fullmesh_serial=0), "PL-128"),
+        (make_two_hosts(fullmesh_serial=0), "PL-128"),
         (with_b(fullmesh_serial=1), "PL-108"),
         (with_b(fullmesh_ssh_address="gateway:ssh"), "PL-129"),
     ],
@@ -185,8 +198,10 @@ SCRAPED = {"name": "exporter", "ports": [9100]}
 
 
 def test_the_node_exporter_port_is_opened_only_for_a_service() -> None:
-    assert services.list_open_ports(plan.derive_plan(two(fullmesh_services=[SCRAPED])), "peers")
-    hosts = two(monitoring_tools_node_exporter=True, fullmesh_services=[SCRAPED])
+    assert services.list_open_ports(
+        plan.derive_plan(make_two_hosts(fullmesh_services=[SCRAPED])), "peers"
+    )
+    hosts = make_two_hosts(monitoring_tools_node_exporter=True, fullmesh_services=[SCRAPED])
     assert not [port for port in plan.derive_plan(hosts)["open_ports"] if port.startswith("9100")]
 
 
@@ -201,7 +216,10 @@ def test_the_node_exporter_port_is_opened_only_for_a_service() -> None:
 def test_the_port_of_an_unmanaged_node_exporter_is_not_reserved(
     exporter: dict[str, Any],
 ) -> None:
-    assert plan.derive_plan(two(**exporter, fullmesh_master_port=9100))["master"]["port"] == 9100
+    assert (
+        plan.derive_plan(make_two_hosts(**exporter, fullmesh_master_port=9100))["master"]["port"]
+        == 9100
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,13 +240,13 @@ def test_refused_link_details(link: dict[str, Any]) -> None:
 
 
 def test_node_ranks_that_contradict_the_master() -> None:
-    hosts = two(fullmesh_master="b")
+    hosts = make_two_hosts(fullmesh_master="b")
     hosts["a"]["fullmesh_node_rank"], hosts["b"]["fullmesh_node_rank"] = 0, 1
     assert codes(hosts) == ["PL-115"]
 
 
 def test_all_faults_at_once() -> None:
-    hosts = two(fullmesh_master_port=80, fullmesh_data_ports="x")
+    hosts = make_two_hosts(fullmesh_master_port=80, fullmesh_data_ports="x")
     hosts["b"]["fullmesh_address"] = "10.0.0.12"
     assert codes(hosts) == ["PL-104", "PL-109", "PL-112"]
 
@@ -251,13 +269,15 @@ def test_routed_clusters_may_span_networks() -> None:
 
 
 def test_digest_follows_settings_but_not_run_options() -> None:
-    base = plan.derive_plan(two())["digests"]["a"]
-    assert plan.derive_plan(two(fullmesh_converge="always"))["digests"]["a"] == base
-    assert plan.derive_plan(two(verify_cluster_deadline_seconds=9))["digests"]["a"] == base
-    assert plan.derive_plan(two(fullmesh_serial=1))["digests"]["a"] == base
-    assert plan.derive_plan(two(fullmesh_expected_nodes=2))["digests"]["a"] == base
-    assert plan.derive_plan(two(peer_firewall_mode="off"))["digests"]["a"] != base
-    assert plan.derive_plan(two(), code="x")["digests"]["a"] != base
+    base = plan.derive_plan(make_two_hosts())["digests"]["a"]
+    assert plan.derive_plan(make_two_hosts(fullmesh_converge="always"))["digests"]["a"] == base
+    assert (
+        plan.derive_plan(make_two_hosts(verify_cluster_deadline_seconds=9))["digests"]["a"] == base
+    )
+    assert plan.derive_plan(make_two_hosts(fullmesh_serial=1))["digests"]["a"] == base
+    assert plan.derive_plan(make_two_hosts(fullmesh_expected_nodes=2))["digests"]["a"] == base
+    assert plan.derive_plan(make_two_hosts(peer_firewall_mode="off"))["digests"]["a"] != base
+    assert plan.derive_plan(make_two_hosts(), code="x")["digests"]["a"] != base
 
 
 INTERFACES = [

@@ -99,7 +99,7 @@ def ran(folder: Path) -> tuple[run.RunOutcome, views.PlainView, str]:
     return outcome, shown, cast("io.StringIO", shown.stream).getvalue()
 
 
-def recorded(folder: Path, name: str = "first") -> list[dict[str, Any]]:
+def read_events(folder: Path, name: str = "first") -> list[dict[str, Any]]:
     text = (folder / "runs" / name / run.EVENTS).read_text()
     return [json.loads(line) for line in text.splitlines()]
 
@@ -115,7 +115,7 @@ def test_stored_files_of_a_run_are_private_to_the_operator(
 
 def test_every_event_matches_its_type(ran: object, folder: Path) -> None:
     del ran
-    found = recorded(folder)
+    found = read_events(folder)
     assert {one["event"] for one in found} == events.KINDS.keys() - {"result"}
     for one in found:
         assert contract.convert_value(events.KINDS[one["event"]], one) == one
@@ -461,7 +461,7 @@ def test_without_a_terminal_there_is_no_motion(monkeypatch: pytest.MonkeyPatch) 
     assert type(run.choose_view(options.AUTO)) is views.PlainView
 
 
-def replayed(found: list[dict[str, Any]], listener: TerminalView) -> RunProgress:
+def replay_events(found: list[dict[str, Any]], listener: TerminalView) -> RunProgress:
     for one in found:
         run.forward_event(listener, json.dumps(one))
     return listener.progress
@@ -471,9 +471,9 @@ def test_a_terminal_shows_each_node_and_many_are_counted(ran: object, folder: Pa
     del ran
     stream = io.StringIO()
     shown = TerminalView(Console(file=stream, force_terminal=True, width=80))
-    found = recorded(folder)
+    found = read_events(folder)
     begun = next(at for at, one in enumerate(found) if one["event"] == "host")
-    replayed(found[: begun + 2], shown)
+    replay_events(found[: begun + 2], shown)
     with shown.console.capture() as seen:
         shown.console.print(shown.__rich__())
     drawn = seen.get()
@@ -495,7 +495,7 @@ def test_the_terminal_and_the_log_agree(
     _outcome, _shown, text = ran
     stream = io.StringIO()
     shown = TerminalView(Console(file=stream, force_terminal=False, width=80))
-    replayed(recorded(folder), shown)
+    replay_events(read_events(folder), shown)
     for line in text.splitlines():
         if line.startswith("  ["):
             assert line in stream.getvalue()

@@ -20,7 +20,7 @@ ADDRESSES = {"el1": "10.78.1.11/24", "ubuntu1": "10.78.1.12/24"}
 Change = Callable[[NodeFacts], None]
 
 
-def derived(common: dict[str, Any] | None = None, **own: dict[str, Any]) -> ClusterPlan:
+def derive_plan_of_two(common: dict[str, Any] | None = None, **own: dict[str, Any]) -> ClusterPlan:
     """The plan of the two recorded nodes; the second names no interface."""
     hosts: dict[str, dict[str, Any]] = {
         host: {"fullmesh_address": address, **(common or {}), **own.get(host, {})}
@@ -30,10 +30,10 @@ def derived(common: dict[str, Any] | None = None, **own: dict[str, Any]) -> Clus
     return plan.derive_plan(hosts)
 
 
-PLAN = derived()
+PLAN = derive_plan_of_two()
 
 
-def answer(host: str, *changes: Change) -> NodeFacts:
+def load_answer(host: str, *changes: Change) -> NodeFacts:
     """Return a node's recorded answer with changes. It must still match its type."""
     said = contract.convert_value(NodeFacts, load_record(RECORDED / f"ladder/{host}-facts.json"))
     for change in changes:
@@ -41,7 +41,7 @@ def answer(host: str, *changes: Change) -> NodeFacts:
     return contract.convert_value(NodeFacts, said)
 
 
-def registered(said: NodeFacts) -> dict[str, Any]:
+def register_answers(said: NodeFacts) -> dict[str, Any]:
     """As Ansible keeps it."""
     return {"__preflight": {**said, "changed": False, "failed": False, "warnings": []}}
 
@@ -50,10 +50,10 @@ def run(
     *el1: Change, ubuntu1: tuple[Change, ...] = (), made: ClusterPlan = PLAN, only: str = ""
 ) -> list[str]:
     """The faults of both, or of one alone (--limit)."""
-    said = {"el1": answer("el1", *el1), "ubuntu1": answer("ubuntu1", *ubuntu1)}
+    said = {"el1": load_answer("el1", *el1), "ubuntu1": load_answer("ubuntu1", *ubuntu1)}
     hosts = [only] if only else list(said)
     now = said["el1"]["ansible_facts"]["fullmesh"]["epoch"]
-    near = {host: registered(one) for host, one in said.items()}
+    near = {host: register_answers(one) for host, one in said.items()}
     near["ubuntu1"]["__preflight"]["ansible_facts"]["fullmesh"]["epoch"] = now
     if any(change is far_clock for change in el1):
         now -= 90_000
@@ -65,12 +65,12 @@ def codes(faults: list[str]) -> list[str]:
     return [fault[1:7] for fault in faults]
 
 
-def seen(said: NodeFacts) -> Observations:
+def get_facts(said: NodeFacts) -> Observations:
     return said["ansible_facts"]["fullmesh"]
 
 
 def interface(said: NodeFacts, name: str) -> Any:
-    return next(one for one in seen(said)["interfaces"] if one["name"] == name)
+    return next(one for one in get_facts(said)["interfaces"] if one["name"] == name)
 
 
 def test_healthy_nodes_have_no_fault() -> None:
@@ -86,7 +86,9 @@ def old_system(said: NodeFacts) -> None:
 
 
 def no_card(said: NodeFacts) -> None:
-    seen(said)["interfaces"] = [one for one in seen(said)["interfaces"] if one["name"] != "eth1"]
+    get_facts(said)["interfaces"] = [
+        one for one in get_facts(said)["interfaces"] if one["name"] != "eth1"
+    ]
 
 
 def address_elsewhere(said: NodeFacts) -> None:
@@ -94,16 +96,16 @@ def address_elsewhere(said: NodeFacts) -> None:
     interface(said, "eth1")["addresses"] = []
 
 
-def bare(said: NodeFacts) -> None:
+def remove_addresses(said: NodeFacts) -> None:
     interface(said, "eth1")["addresses"] = []
 
 
 def no_root(said: NodeFacts) -> None:
-    seen(said)["root"] = False
+    get_facts(said)["root"] = False
 
 
 def full_disk(said: NodeFacts) -> None:
-    seen(said)["free_bytes"]["/var/lib/fullmesh"] = 10
+    get_facts(said)["free_bytes"]["/var/lib/fullmesh"] = 10
 
 
 def far_clock(said: NodeFacts) -> None:
@@ -124,7 +126,7 @@ def others_name(said: NodeFacts) -> None:
 
 
 def little_memory(said: NodeFacts) -> None:
-    seen(said)["memory_bytes"] = 200_000_000
+    get_facts(said)["memory_bytes"] = 200_000_000
 
 
 def gpus(
@@ -150,7 +152,7 @@ def gpus(
         ]
         there = count if driver else 0
         told = there if shown is None else shown
-        seen(said)["accelerators"] = {
+        get_facts(said)["accelerators"] = {
             "devices": devices,
             "nvidia_driver": driver if vendor == "nvidia" else "",
             "nvidia_shown": told if vendor == "nvidia" else 0,
@@ -182,14 +184,14 @@ def test_one_fault(change: Change, code: str) -> None:
 
 
 def test_an_interface_that_is_not_named() -> None:
-    assert codes(run(ubuntu1=(bare,))) == ["PR-105"]
+    assert codes(run(ubuntu1=(remove_addresses,))) == ["PR-105"]
 
 
 def test_one_machine_under_two_names() -> None:
-    macs = {one["name"]: one["mac"] for one in seen(answer("el1"))["interfaces"]}
+    macs = {one["name"]: one["mac"] for one in get_facts(load_answer("el1"))["interfaces"]}
 
     def twin(said: NodeFacts) -> None:
-        for one in seen(said)["interfaces"]:
+        for one in get_facts(said)["interfaces"]:
             one["mac"] = macs[one["name"]]
 
     assert codes(run(ubuntu1=(twin,))) == ["PR-111"]
@@ -205,8 +207,8 @@ def test_all_unreachable_nodes_are_in_one_fault() -> None:
 
 
 def with_failed(**result: Any) -> list[str]:
-    hostvars = {"el1": {"__preflight": result}, "ubuntu1": registered(answer("ubuntu1"))}
-    now = seen(answer("ubuntu1"))["epoch"]
+    hostvars = {"el1": {"__preflight": result}, "ubuntu1": register_answers(load_answer("ubuntu1"))}
+    now = get_facts(load_answer("ubuntu1"))["epoch"]
     return preflight.judge_preflight(PLAN, hostvars, ["el1", "ubuntu1"], {"now": now})["faults"]
 
 
@@ -217,7 +219,7 @@ def test_a_node_that_answers_with_a_failure() -> None:
 
 
 def test_an_answer_of_another_form_is_named_with_the_place() -> None:
-    said: Any = answer("el1")
+    said: Any = load_answer("el1")
     del said["ansible_facts"]["fullmesh"]["accelerators"]
     faults = with_failed(**said)
     assert codes(faults) == ["PR-102"]
@@ -227,23 +229,23 @@ def test_an_answer_of_another_form_is_named_with_the_place() -> None:
 # --- what is left to auto -------------------------------------------------------------------------
 
 
-def settled(*change: Change, made: ClusterPlan = PLAN) -> ClusterPlan:
+def settle_plan(*change: Change, made: ClusterPlan = PLAN) -> ClusterPlan:
     """The plan after both nodes had the same look."""
-    observed = {host: answer(host, *change) for host in ADDRESSES}
+    observed = {host: load_answer(host, *change) for host in ADDRESSES}
     found, faults = preflight.resolve_plan(made, observed)
     assert faults == []
     return found
 
 
 def test_nodes_without_gpus_get_one_rank_and_torch_for_cpus() -> None:
-    found = settled()
+    found = settle_plan()
     assert found["resolved"] == {"accelerator": "cpu", "local_ranks": 1}
     assert [node["accelerator"] for node in found["nodes"].values()] == ["cpu", "cpu"]
     assert found["world_size"] == 2
 
 
 def test_each_gpu_gets_a_rank_and_the_cuda_of_its_driver() -> None:
-    found = settled(gpus(8))
+    found = settle_plan(gpus(8))
     assert found["resolved"] == {"accelerator": "cuda13.0", "local_ranks": 8}
     assert found["world_size"] == 16
     assert [node["ranks"] for node in found["nodes"].values()] == [
@@ -255,18 +257,18 @@ def test_each_gpu_gets_a_rank_and_the_cuda_of_its_driver() -> None:
 
 
 def test_explicit_settings_stay() -> None:
-    found = settled(gpus(8), made=derived({"fullmesh_local_ranks": 2}))
+    found = settle_plan(gpus(8), made=derive_plan_of_two({"fullmesh_local_ranks": 2}))
     assert found["resolved"] == {"accelerator": "cuda13.0"}
     assert found["world_size"] == 4
     by_hand = {"torch_runtime_accelerator": "cpu"}
-    found = settled(gpus(8, ""), made=derived(by_hand))
+    found = settle_plan(gpus(8, ""), made=derive_plan_of_two(by_hand))
     assert found["resolved"] == {"local_ranks": 1}
     assert {node["accelerator"] for node in found["nodes"].values()} == {"cpu"}
 
 
 def test_a_driver_that_will_be_installed_counts() -> None:
     asked = {"nvidia_driver_manage": True, "nvidia_driver_branch": "580"}
-    assert settled(gpus(4, ""), made=derived(asked))["resolved"] == {
+    assert settle_plan(gpus(4, ""), made=derive_plan_of_two(asked))["resolved"] == {
         "accelerator": "cuda13.0",
         "local_ranks": 4,
     }
@@ -274,11 +276,11 @@ def test_a_driver_that_will_be_installed_counts() -> None:
 
 def test_gpus_excluded_from_jobs_get_no_rank() -> None:
     hidden = {"cluster_env_extra": {"CUDA_VISIBLE_DEVICES": "0,1"}}
-    assert settled(gpus(8), made=derived(hidden))["world_size"] == 4
+    assert settle_plan(gpus(8), made=derive_plan_of_two(hidden))["world_size"] == 4
     for none in ("", "-1"):
-        left = derived({"cluster_env_extra": {"CUDA_VISIBLE_DEVICES": none}})
-        assert settled(gpus(8), made=left)["world_size"] == 2
-    assert settled(gpus(8, held="vfio-pci", shown=0))["resolved"]["accelerator"] == "cpu"
+        left = derive_plan_of_two({"cluster_env_extra": {"CUDA_VISIBLE_DEVICES": none}})
+        assert settle_plan(gpus(8), made=left)["world_size"] == 2
+    assert settle_plan(gpus(8, held="vfio-pci", shown=0))["resolved"]["accelerator"] == "cpu"
 
 
 def test_a_custom_lock_states_its_targets(tmp_path: Path) -> None:
@@ -290,14 +292,16 @@ def test_a_custom_lock_states_its_targets(tmp_path: Path) -> None:
         ("torch==2.9.0", "cpu"),
     ):
         lock.write_text(pins + " --hash=sha256:" + "0" * 64 + "\n")
-        own = derived({"torch_runtime_requirements": str(lock), "fullmesh_local_ranks": 1})
-        assert settled(gpus(8), made=own)["resolved"] == {"accelerator": word}
+        own = derive_plan_of_two(
+            {"torch_runtime_requirements": str(lock), "fullmesh_local_ranks": 1}
+        )
+        assert settle_plan(gpus(8), made=own)["resolved"] == {"accelerator": word}
 
 
 def test_a_custom_lock_is_checked_against_the_driver(tmp_path: Path) -> None:
     lock = tmp_path / "torch.txt"
     lock.write_text(f"torch==2.9.0+cu128 --hash=sha256:{'0' * 64}\n")
-    made = derived({"torch_runtime_requirements": str(lock)})
+    made = derive_plan_of_two({"torch_runtime_requirements": str(lock)})
     faults = run(gpus(8, "470.256.02"), ubuntu1=(gpus(8),), made=made)
     assert codes(faults) == ["PR-116"]
     assert "el1: NVIDIA driver 470.256.02 does not run CUDA 12.8" in faults[0]
@@ -305,7 +309,9 @@ def test_a_custom_lock_is_checked_against_the_driver(tmp_path: Path) -> None:
 
 
 def test_a_torch_version_without_cuda_lock() -> None:
-    faults = run(gpus(8), ubuntu1=(gpus(8),), made=derived({"torch_runtime_version": "1.0.0"}))
+    faults = run(
+        gpus(8), ubuntu1=(gpus(8),), made=derive_plan_of_two({"torch_runtime_version": "1.0.0"})
+    )
     assert codes(faults) == ["PR-116", "PR-116"]
     assert "torch 1.0.0 has no lock for CUDA" in faults[0]
     assert (
@@ -316,24 +322,24 @@ def test_a_torch_version_without_cuda_lock() -> None:
 
 
 def test_amd_without_a_lock_uses_cpus_with_a_note() -> None:
-    found = settled(gpus(8, vendor="amd"))
+    found = settle_plan(gpus(8, vendor="amd"))
     assert found["resolved"] == {"accelerator": "cpu", "local_ranks": 1}
-    observed = {host: answer(host, gpus(8, vendor="amd")) for host in ADDRESSES}
+    observed = {host: load_answer(host, gpus(8, vendor="amd")) for host in ADDRESSES}
     [note] = preflight.find_unused_accelerators(found, observed)
     assert "el1, ubuntu1" in note
     assert "torch_runtime_requirements" in note
-    observed = {host: answer(host, gpus(8, vendor="ascend")) for host in ADDRESSES}
+    observed = {host: load_answer(host, gpus(8, vendor="ascend")) for host in ADDRESSES}
     assert "HCCL" in preflight.find_unused_accelerators(found, observed)[0]
-    by_hand = settled(gpus(8, vendor="amd"))
+    by_hand = settle_plan(gpus(8, vendor="amd"))
     for node in by_hand["nodes"].values():
         node["accelerator"] = "rocm6.4"
     (note,) = preflight.find_unused_accelerators(
-        by_hand, {h: answer(h, gpus(8, vendor="amd")) for h in ADDRESSES}
+        by_hand, {h: load_answer(h, gpus(8, vendor="amd")) for h in ADDRESSES}
     )
     assert "el1, ubuntu1 get torch for ROCm: its backend nccl is RCCL" in note
     assert (
         preflight.find_unused_accelerators(
-            settled(gpus(8)), {h: answer(h, gpus(8)) for h in ADDRESSES}
+            settle_plan(gpus(8)), {h: load_answer(h, gpus(8)) for h in ADDRESSES}
         )
         == []
     )
@@ -373,7 +379,7 @@ def test_two_locks_of_the_users_own_that_differ_are_refused(tmp_path: Path) -> N
     for host, word in (("el1", "cu128"), ("ubuntu1", "cu126")):
         locks[host] = tmp_path / f"{word}.txt"
         locks[host].write_text(f"torch==2.9.0+{word} --hash=sha256:{'0' * 64}\n")
-    made = derived(
+    made = derive_plan_of_two(
         el1={"torch_runtime_requirements": str(locks["el1"])},
         ubuntu1={"torch_runtime_requirements": str(locks["ubuntu1"])},
     )
@@ -385,18 +391,18 @@ def test_two_locks_of_the_users_own_that_differ_are_refused(tmp_path: Path) -> N
 def test_a_lock_whose_torch_has_an_unknown_target(tmp_path: Path) -> None:
     lock = tmp_path / "torch.txt"
     lock.write_text(f"torch==2.9.0+xpu --hash=sha256:{'0' * 64}\n")
-    faults = run(made=derived({"torch_runtime_requirements": str(lock)}))
+    faults = run(made=derive_plan_of_two({"torch_runtime_requirements": str(lock)}))
     assert set(codes(faults)) == {"PR-116"}
     assert "torch.txt pins torch for 'xpu'" in faults[0]
 
 
 def test_a_node_that_a_run_excludes_counts_too() -> None:
-    found, faults = preflight.resolve_plan(PLAN, {"el1": answer("el1", gpus(8))})
+    found, faults = preflight.resolve_plan(PLAN, {"el1": load_answer("el1", gpus(8))})
     assert (faults, found["world_size"]) == ([], 16)
 
 
 def test_a_run_without_surveyed_nodes_uses_their_records() -> None:
-    made = derived(el1={"fullmesh_local_ranks": 8})
+    made = derive_plan_of_two(el1={"fullmesh_local_ranks": 8})
 
     def forgets(said: NodeFacts) -> None:
         said["resolved"] = {}
@@ -406,32 +412,34 @@ def test_a_run_without_surveyed_nodes_uses_their_records() -> None:
     def remembers(said: NodeFacts) -> None:
         said["resolved"] = {"local_ranks": 4}
 
-    found, faults = preflight.resolve_plan(made, {"el1": answer("el1", gpus(8), remembers)})
+    found, faults = preflight.resolve_plan(made, {"el1": load_answer("el1", gpus(8), remembers)})
     assert (faults, found["world_size"]) == ([], 12)
 
 
 def test_a_run_without_auto_nodes_keeps_the_chosen_torch() -> None:
-    made = derived(el1={"fullmesh_local_ranks": 8, "torch_runtime_accelerator": "cuda13.0"})
+    made = derive_plan_of_two(
+        el1={"fullmesh_local_ranks": 8, "torch_runtime_accelerator": "cuda13.0"}
+    )
     chosen = {"accelerator": "cuda13.0", "local_ranks": 4}
 
     def remembers(said: NodeFacts) -> None:
         said["resolved"] = {"accelerator": "cuda13.0", "local_ranks": 4}
 
-    found, faults = preflight.resolve_plan(made, {"el1": answer("el1", gpus(8), remembers)})
+    found, faults = preflight.resolve_plan(made, {"el1": load_answer("el1", gpus(8), remembers)})
     assert (faults, found["resolved"]) == ([], chosen)
     assert preflight.find_choice_drift(found, chosen) == []
 
 
 def test_a_range_that_is_too_small_for_the_gpus_is_refused() -> None:
-    made = derived({"fullmesh_data_ports": "50000-50511"})
+    made = derive_plan_of_two({"fullmesh_data_ports": "50000-50511"})
     assert codes(run(made=made)) == []
     assert codes(run(gpus(8), ubuntu1=(gpus(8),), made=made)) == ["PL-113"]
 
 
 def test_the_room_for_a_torch_with_cuda() -> None:
     def little(said: NodeFacts) -> None:
-        seen(said)["free_bytes"]["/opt/fullmesh"] = 5_000_000_000
-        seen(said)["torch_there"] = False
+        get_facts(said)["free_bytes"]["/opt/fullmesh"] = 5_000_000_000
+        get_facts(said)["torch_there"] = False
 
     assert codes(run(little)) == []
     faults = run(gpus(8), little, ubuntu1=(gpus(8),))
@@ -441,9 +449,12 @@ def test_the_room_for_a_torch_with_cuda() -> None:
 
 def test_free_space_beside_an_environment_elsewhere() -> None:
     def elsewhere(said: NodeFacts) -> None:
-        seen(said)["venv"] = "/scratch/torch"
-        seen(said)["free_bytes"] = {"/scratch": 5_000_000_000, "/var/lib/fullmesh": 5_000_000_000}
-        seen(said)["torch_there"] = False
+        get_facts(said)["venv"] = "/scratch/torch"
+        get_facts(said)["free_bytes"] = {
+            "/scratch": 5_000_000_000,
+            "/var/lib/fullmesh": 5_000_000_000,
+        }
+        get_facts(said)["torch_there"] = False
 
     faults = run(gpus(8), elsewhere, ubuntu1=(gpus(8),))
     assert codes(faults) == ["PR-109"]
@@ -451,7 +462,7 @@ def test_free_space_beside_an_environment_elsewhere() -> None:
 
 
 def test_another_number_of_gpus_is_drift() -> None:
-    now = settled(gpus(8))
+    now = settle_plan(gpus(8))
     assert preflight.find_choice_drift(now, {"accelerator": "cuda13.0", "local_ranks": 8}) == []
     assert preflight.find_choice_drift(now, {"accelerator": "cuda13.0", "local_ranks": 7}) == [
         "plan: local_ranks is 8, was 7"

@@ -26,7 +26,9 @@ PLAY = """
 """
 
 
-def refused(folder: Path, interpreters: dict[str, str], search: str = os.environ["PATH"]) -> str:
+def list_refusals(
+    folder: Path, interpreters: dict[str, str], search: str = os.environ["PATH"]
+) -> str:
     """What preflight says of hosts that are this machine, each with its interpreter ('' has Ansible look for one)."""
     hosts = {
         host: {"fullmesh_address": f"10.0.0.{at}/24"} for at, host in enumerate(interpreters, 11)
@@ -71,7 +73,7 @@ def test_old_ones_are_named_with_their_version_all_at_once(tmp_path: Path) -> No
     found = {version: interpreter(version) for version in OLD}
     if not all(found.values()):
         pytest.skip(f"this machine lacks one of Python {', '.join(OLD)}")
-    said = refused(
+    said = list_refusals(
         tmp_path, {f"py{version.replace('.', '')}": path for version, path in found.items()}
     )
     for version in OLD:
@@ -82,7 +84,7 @@ def test_old_ones_are_named_with_their_version_all_at_once(tmp_path: Path) -> No
 
 
 def test_no_python(tmp_path: Path) -> None:
-    said = refused(tmp_path, {"bare": "/nowhere/python3"})
+    said = list_refusals(tmp_path, {"bare": "/nowhere/python3"})
     assert "[PR-102] bare: cannot be observed" in said, said
     assert "PR-113" not in said
 
@@ -95,5 +97,5 @@ def test_one_that_ansible_found_by_itself(tmp_path: Path) -> None:
     only = tmp_path / "bin"
     only.mkdir()
     (only / f"python{OLD[-1]}").symlink_to(old)
-    said = refused(tmp_path, {"auto": ""}, search=str(only))
+    said = list_refusals(tmp_path, {"auto": ""}, search=str(only))
     assert f"[PR-113] auto: Python {OLD[-1]}." in said, said

@@ -38,7 +38,7 @@ LATE = """
 ONLY_LATE = FILTER.replace('"told"', '"only_late"')
 
 
-def played(folder: Path, callbacks: str) -> str:
+def run_play(folder: Path, callbacks: str) -> str:
     for name, text in {
         "filter_plugins/told.py": FILTER,
         "roles/own/tasks/main.yml": ROLE,
@@ -71,7 +71,7 @@ def from_the_start() -> int:
 
 
 def test_filters_are_read_once_and_before_the_fork(tmp_path: Path) -> None:
-    out = played(tmp_path, "fullmesh_progress,fullmesh_preload")
+    out = run_play(tmp_path, "fullmesh_progress,fullmesh_preload")
     told = re.findall(r'"read in (\d+), used in (\d+), frozen (\d+)"', out)
     assert len(told) == 3
     assert len({read for read, _, _ in told}) == 1
@@ -81,14 +81,14 @@ def test_filters_are_read_once_and_before_the_fork(tmp_path: Path) -> None:
 
 def test_a_filter_that_a_role_brings_later_is_found(tmp_path: Path) -> None:
     assert re.search(
-        r"late: read in \d+, used in \d+", played(tmp_path, "fullmesh_progress,fullmesh_preload")
+        r"late: read in \d+, used in \d+", run_play(tmp_path, "fullmesh_progress,fullmesh_preload")
     )
 
 
 def test_without_it_every_worker_reads_them(tmp_path: Path) -> None:
     """The purpose of the callback. If Ansible does this itself, the callback is not needed."""
     told = re.findall(
-        r'"read in (\d+), used in (\d+), frozen (\d+)"', played(tmp_path, "fullmesh_progress")
+        r'"read in (\d+), used in (\d+), frozen (\d+)"', run_play(tmp_path, "fullmesh_progress")
     )
     assert len(told) == 3
     assert all(read == used and int(frozen) <= from_the_start() for read, used, frozen in told)

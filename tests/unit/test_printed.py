@@ -48,7 +48,7 @@ NASTY = st.text(
 )
 
 
-def harmful(text: str) -> str:
+def find_harmful(text: str) -> str:
     """The first character that a terminal would obey; nothing for a harmless text."""
     found = CONTROL.search(text.replace("\n", ""))
     return ascii(found[0]) if found else ""
@@ -56,7 +56,7 @@ def harmful(text: str) -> str:
 
 @given(NASTY)
 def test_a_clean_text_has_no_control_character_but_line_feeds(text: str) -> None:
-    assert harmful(clean_text(text)) == ""
+    assert find_harmful(clean_text(text)) == ""
     assert clean_text(text).count("\n") == text.count("\n")
     assert clean_text(clean_text(text)) == clean_text(text)
     assert "\n" not in clean_line(text)
@@ -91,16 +91,16 @@ EVENT = st.one_of(
 )
 
 
-def harmless(value: Any) -> Any:
+def replace_harmful(value: Any) -> Any:
     """Return the same data with a word for each character that controls a terminal."""
     if isinstance(value, str):
         return CONTROL.sub(lambda one: "\n" if one[0] == "\n" else f"<{ord(one[0])}>", value)
     if isinstance(value, dict):
-        return {harmless(key): harmless(held) for key, held in value.items()}
-    return [harmless(held) for held in value] if isinstance(value, list) else value
+        return {replace_harmful(key): replace_harmful(held) for key, held in value.items()}
+    return [replace_harmful(held) for held in value] if isinstance(value, list) else value
 
 
-def shown(found: list[dict[str, Any]], view: views.RunView) -> None:
+def draw_events(found: list[dict[str, Any]], view: views.RunView) -> None:
     """Play events to a view, and let it draw."""
     for one in found:
         run.forward_event(view, json.dumps(one))
@@ -109,7 +109,7 @@ def shown(found: list[dict[str, Any]], view: views.RunView) -> None:
     view.progress.abandon(0.0)
     everybody = len(view.progress.changed())
     for line in foresight.render_change_table(view.progress.changes, everybody):
-        assert harmful(line) == ""
+        assert find_harmful(line) == ""
         view.say(line)
     view.say(f"{view.progress.result}")
 
@@ -123,7 +123,7 @@ def on_terminal(found: list[dict[str, Any]], *, brief: bool) -> str:
         legacy_windows=False,
     )
     view = TerminalView(console, brief=brief)
-    shown(found, view)
+    draw_events(found, view)
     return view.console.file.getvalue()  # type: ignore[attr-defined]  # rich's own IO[str]
 
 
@@ -131,15 +131,15 @@ def on_terminal(found: list[dict[str, Any]], *, brief: bool) -> str:
 def test_a_nodes_text_acts_on_no_view(found: list[dict[str, Any]], brief: bool) -> None:
     for kind in (views.PlainView, views.JsonView):
         stream = io.StringIO()
-        shown(found, kind(stream))
-        assert harmful(stream.getvalue()) == ""
+        draw_events(found, kind(stream))
+        assert find_harmful(stream.getvalue()) == ""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("time.time", lambda: 0.0)
         patch.setattr("time.monotonic", lambda: 0.0)
         # what is left after the view's own styles
-        assert harmful(STYLE.sub("", on_terminal(found, brief=brief))) == ""
+        assert find_harmful(STYLE.sub("", on_terminal(found, brief=brief))) == ""
         # a style that came from a node would be one more than of a text without any
-        known = Counter(STYLE.findall(on_terminal(harmless(found), brief=brief)))
+        known = Counter(STYLE.findall(on_terminal(replace_harmful(found), brief=brief)))
         assert Counter(STYLE.findall(on_terminal(found, brief=brief))) == known
 
 
@@ -175,7 +175,7 @@ def test_a_process_name_does_not_control_the_terminal() -> None:
         view.failed(failure)
         view.said(("n1",), text)
         view.say(text)
-    assert harmful(plain.getvalue()) == ""
+    assert find_harmful(plain.getvalue()) == ""
     assert "\x1b[2J" not in stream.getvalue()
     assert "\x1b[31mOK" not in stream.getvalue()
 
@@ -230,7 +230,7 @@ def test_ansibles_own_output_is_cleaned(tmp_path: Path, colours: bool) -> None:
     assert "PLAY RECAP" in said
     assert "\x1b[35;5m" not in said
     assert "\x1b[31mOK" not in said
-    assert harmful(STYLE.sub("", said) if colours else said) == ""
+    assert find_harmful(STYLE.sub("", said) if colours else said) == ""
     assert bool(STYLE.search(said)) is colours
 
 
@@ -256,7 +256,7 @@ def test_every_verb_cleans_its_output(
     said = capsys.readouterr()
     assert "OK" in said.out
     assert "OK" in said.err
-    assert harmful(said.out + said.err) == ""
+    assert find_harmful(said.out + said.err) == ""
 
 
 # Where text may go to a terminal without the filter, each with the reason.

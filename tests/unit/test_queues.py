@@ -47,7 +47,7 @@ def ratespec(rate: int) -> bytes:
     return struct.pack("=BBHhHI", 0, 0, 0, 0, 0, rate)
 
 
-def queue(kind: str, options: bytes = b"", handle: int = 0x10000, parent: int = ROOT) -> Any:
+def make_queue(kind: str, options: bytes = b"", handle: int = 0x10000, parent: int = ROOT) -> Any:
     return TrafficObject(3, handle, parent, kind, options, 0)
 
 
@@ -107,7 +107,7 @@ PARTS = 1 << 32
     ],
 )  # fmt: skip
 def test_what_a_queue_does(kind: str, options: bytes, found: list[Any]) -> None:
-    assert effects(queue(kind, options)) == found
+    assert effects(make_queue(kind, options)) == found
 
 
 SLOW = pack_attribute(1, ratespec(2 * MBIT) + ratespec(0) + b"\0" * 12)
@@ -116,21 +116,23 @@ SLOW = pack_attribute(1, ratespec(2 * MBIT) + ratespec(0) + b"\0" * 12)
 @pytest.mark.parametrize(
     ("above", "parent", "every"),
     [
-        (queue("mq"), 0x10003, True),
-        (queue("netem", struct.pack("=IIIIII", 0, 9, 0, 0, 0, 0)), 0x10001, True),
-        (queue("prio"), 0x10002, True),
-        (queue("prio"), 0x10003, False),  # a band that a filter selects
-        (queue("ingress"), 0xFFFFFFF1, False),
+        (make_queue("mq"), 0x10003, True),
+        (make_queue("netem", struct.pack("=IIIIII", 0, 9, 0, 0, 0, 0)), 0x10001, True),
+        (make_queue("prio"), 0x10002, True),
+        (make_queue("prio"), 0x10003, False),  # a band that a filter selects
+        (make_queue("ingress"), 0xFFFFFFF1, False),
     ],
 )
 def test_which_packets_pass_a_queue_below_another(above: Any, parent: int, every: bool) -> None:
-    assert effects(above, queue("tbf", SLOW, 0x20000, parent)) == [("tbf", 2.0, 0.0, 0.0, every)]
+    assert effects(above, make_queue("tbf", SLOW, 0x20000, parent)) == [
+        ("tbf", 2.0, 0.0, 0.0, every)
+    ]
 
 
 def test_the_upper_limit_of_a_class_of_hfsc_is_read() -> None:
     options = pack_attribute(3, struct.pack("=III", 0, 0, 3 * MBIT))
-    held = queue("hfsc", options, 0x10001)
-    root = queue("hfsc", struct.pack("=H", 1))
+    held = make_queue("hfsc", options, 0x10001)
+    root = make_queue("hfsc", struct.pack("=H", 1))
     assert effects(root, classes=[held]) == [("hfsc class 1:1", 3.0, 0.0, 0.0, True)]
 
 
@@ -159,7 +161,7 @@ def action(kind: bytes, options: bytes) -> bytes:
     ],
 )  # fmt: skip
 def test_filters_that_police_or_redirect(kind: str, options: bytes, found: list[Any]) -> None:
-    assert list(queues.parse_police(queue(kind, options))) == found
+    assert list(queues.parse_police(make_queue(kind, options))) == found
 
 
 class Kernel:

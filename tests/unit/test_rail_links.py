@@ -17,7 +17,7 @@ from causes.rails import add_rails, find_rail_nic, lose_links, make_link, make_m
 from causes.rdma import make_try
 from records import EL1 as EL
 from records import UBUNTU1 as UB
-from test_ladder_links import TOKEN, spec
+from test_ladder_links import TOKEN, make_spec
 
 from fullmesh.causes.rails.ends import has_same_rail
 from fullmesh.causes.rails.vc242_swapped import WrongCable, fold_wrong_cables
@@ -121,7 +121,7 @@ def test_rails_are_tried_from_their_own_address(tmp_path: Path) -> None:
     held = [{"rail": f"rail{at}", "address": f"127.0.{at}.3"} for at in range(2)] + [
         {"rail": "rail2", "address": "192.0.2.1"}
     ]
-    opened = listeners.start_listeners(spec(tmp_path, rails=held))
+    opened = listeners.start_listeners(make_spec(tmp_path, rails=held))
     assert [one["error"] for one in opened["rails"]] == ["", "", "EADDRNOTAVAIL"]
     me: Any = {"node": "me", "address": "127.0.0.1", "token": TOKEN, "payload": 65536}
     targets: Any = [

@@ -76,7 +76,7 @@ def end_with_others(seen: ClusterObservations, rank: int, seconds: float, step: 
     gloo["ended"].update(codes={}, stopped=[rank], seconds=begun + seconds)
 
 
-def found(seen: ClusterObservations) -> list[Finding]:
+def find_findings(seen: ClusterObservations) -> list[Finding]:
     """Return the findings for the answers, read by their types. All nodes have one recorded rank's listeners."""
     for node in seen.nodes.values():
         node["gloo"] = cast("Any", contract.convert_value(PARTS["gloo"], node["gloo"]))
@@ -91,7 +91,7 @@ def others(seen: ClusterObservations, first: int, after: float) -> None:
 
 
 def test_recorded_ranks_have_no_finding(eight: ClusterObservations) -> None:
-    assert found(eight) == []
+    assert find_findings(eight) == []
 
 
 def test_failures_after_one_killed_rank_are_one_finding(
@@ -99,7 +99,7 @@ def test_failures_after_one_killed_rank_are_one_finding(
 ) -> None:
     stop(eight, 3, 0.5)
     others(eight, 3, 1.0)
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert (finding.code, finding.node) == ("VC-303", "node3")
     assert "rank 3 on node3 ended in the middle of fsdp: exit code -9 (SIGKILL)" in finding.cause
     assert ". 7 other ranks ended after that, the first of them 0.50 s later" in finding.cause
@@ -110,7 +110,7 @@ def test_an_error_of_a_rank_explains_lost_and_waiting_peers(
 ) -> None:
     stop(eight, 5, 0.5, OWN)
     others(eight, 5, 0.8)
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert (finding.code, finding.node, finding.seen) == ("VC-808", "node5", "failed")
     assert finding.cause.startswith(f"rank 5 on node5 failed in fsdp: {OWN}. 7 other ranks")
 
@@ -121,7 +121,7 @@ def test_the_first_dead_rank_is_named_despite_later_messages(
     for rank in range(8):
         stop(eight, rank, 4.0 - 0.4 * rank if rank < 7 else 2.5)
         eight.nodes[NODES[rank]]["gloo"]["ranks"][str(rank)]["log"] = f"terminate called {rank}"
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert (finding.code, finding.node) == ("VC-303", "node6")
     assert "rank 6 on node6 ended in the middle of fsdp" in finding.cause
     assert "7 other ranks ended after that, the first of them 0.40 s later" in finding.cause
@@ -134,7 +134,7 @@ def test_two_own_errors_are_one_finding_that_names_both(
     stop(eight, 4, 0.5, OWN)
     for rank in (0, 2, 3, 5, 6, 7):
         stop(eight, rank, 0.7, GONE.format(4, rank))
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert finding.node == "node4"
     assert "rank 1 on node1 with RuntimeError: a second error" in finding.cause
 
@@ -144,7 +144,7 @@ def test_a_rank_lost_one_step_later_is_the_cause(eight: ClusterObservations) -> 
     stop(eight, 2, 0.1, step="broadcast")
     for rank in (0, 1, 3, 4, 5, 6, 7):
         stop(eight, rank, 0.3, GONE.format(2, rank), step="all_reduce")
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert (finding.code, finding.node) == ("VC-303", "node2")
     assert "7 other ranks ended after that" in finding.cause
 
@@ -152,7 +152,7 @@ def test_a_rank_lost_one_step_later_is_the_cause(eight: ClusterObservations) -> 
 def test_the_first_of_ranks_that_lost_each_other_is_named(eight: ClusterObservations) -> None:
     for rank in range(8):
         stop(eight, rank, 0.2 if rank == 6 else 1.0, GONE.format(rank, rank))
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert (finding.code, finding.node) == ("VC-808", "node6")
     assert "Rank 6 on node6 was the first of them, 0.80 s before the next" in finding.cause
 
@@ -162,20 +162,20 @@ def test_the_rank_that_hangs_until_the_deadline_is_named(
 ) -> None:
     others(eight, 3, 10.0)
     hang(eight, 3, 90.0)
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert (finding.code, finding.node, finding.seen) == ("VC-808", "node3", "hung")
     assert finding.cause.startswith(
         "rank 3 on node3 hung in fsdp until the deadline. 7 other ranks"
     )
     hang(eight, 3, 9.0)  # the deadline ended it while it waited like the others
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert finding.node != "node3"
 
 
 def test_a_rank_stopped_with_its_neighbour_is_not_blamed(eight: ClusterObservations) -> None:
     others(eight, 3, 10.0)
     hang(eight, 3, 13.0, died=True)
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert finding.node != "node3"
 
 
@@ -184,7 +184,7 @@ def test_ranks_that_were_stopped_with_another_are_no_cause(eight: ClusterObserva
     stop(eight, 3, 0.5, OWN, step="all_reduce")
     for rank in (0, 1, 2, 4, 5, 6, 7):
         end_with_others(eight, rank, 1.0, step="import" if rank == 7 else "init")
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert (finding.code, finding.node) == ("VC-403", "node3")
     assert finding.cause.startswith(f"rank 3 on node3 failed in all_reduce: {OWN}. 7 other ranks")
 
@@ -194,7 +194,7 @@ def test_the_rank_that_was_stopped_last_is_named(
 ) -> None:
     others(eight, 3, 10.0)
     end_with_others(eight, 3, 12.0)
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert (finding.node, finding.seen) == ("node3", "hung")
     assert "rank 3 on node3 hung in fsdp for 12 s, longer than the others waited" in finding.cause
 
@@ -213,7 +213,7 @@ def test_a_node_without_an_answer_is_the_cause(
     eight.nodes["node5"]["gloo"] = cast("Any", rank_ends.read_missing_answer(answer, [5]))
     for rank in (0, 1, 2, 3, 4, 6, 7):
         end_with_others(eight, rank, 1.0)
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert (finding.code, finding.node) == (code, "node5")
 
 
@@ -221,7 +221,7 @@ def test_a_node_that_is_silent_after_the_stop_is_no_cause(eight: ClusterObservat
     stop(eight, 3, 0.5, OWN)
     answer = {"unreachable": True, "msg": "[AK-101] no answer", "after_stop": True}
     eight.nodes["node5"]["gloo"] = cast("Any", rank_ends.read_missing_answer(answer, [5]))
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert finding.node == "node3"
 
 
@@ -231,7 +231,7 @@ def test_events_before_a_common_clock_are_not_ordered(
     """An error during the import of torch on one node has no relation to that of another node."""
     for rank in range(2):
         stop(eight, rank, 1.0, f"ImportError: libgomp on {NODES[rank]}", step="import")
-    assert [(one.code, one.node) for one in found(eight)] == [
+    assert [(one.code, one.node) for one in find_findings(eight)] == [
         ("VC-302", "node0"),
         ("VC-302", "node1"),
     ]
@@ -251,7 +251,7 @@ def test_our_deadline_on_a_busy_machine_is_no_verdict(
     for rank in range(8):
         stop(eight, rank, 1.0, WAITED)
     eight.nodes["node2"]["gloo"]["ended"].update(kept)  # type: ignore[typeddict-item]
-    (finding,) = found(eight)
+    (finding,) = find_findings(eight)
     assert finding.code == "VC-306"
     assert finding.cause.startswith("not finished, the machine is busy: ranks 0, 1,")
     assert said in finding.seen
@@ -261,7 +261,7 @@ def test_a_little_steal_is_no_excuse(eight: ClusterObservations) -> None:
     for rank in range(8):
         stop(eight, rank, 1.0, WAITED)
     eight.nodes["node2"]["gloo"]["ended"].update(steal=0.05)
-    assert [one.code for one in found(eight)] == ["VC-808"]
+    assert [one.code for one in find_findings(eight)] == ["VC-808"]
 
 
 def test_causes_of_lost_cpu_time_are_counted(

@@ -12,7 +12,7 @@ from causes.changes import get_survey
 from causes.rdma import make_try, set_results
 from hypothesis import given
 from hypothesis import strategies as st
-from test_compare import third
+from test_compare import add_third_node
 
 from fullmesh.causes.quality.dg138_packet_loss import rule_packet_loss
 from fullmesh.causes.quality.dg139_slow_link import rule_slow_rates
@@ -48,7 +48,7 @@ def find_culprits(count: int, slow: set[Way]) -> list[tuple[str, str]]:
     return [(one.kind, one.node) for one in find_slow_culprits(rates, slow)]
 
 
-def touching(node: str, count: int) -> set[Way]:
+def list_pairs_of(node: str, count: int) -> set[Way]:
     return {way for way in permutations(names(count), 2) if node in way}
 
 
@@ -56,7 +56,7 @@ def touching(node: str, count: int) -> set[Way]:
 def test_one_culprit_among_many_is_named(data: st.DataObject) -> None:
     count = data.draw(st.integers(3, 12))
     node = data.draw(st.sampled_from(names(count)))
-    both = touching(node, count)
+    both = list_pairs_of(node, count)
     assert find_culprits(count, {way for way in both if way[0] == node}) == [("out", node)]
     assert find_culprits(count, {way for way in both if way[1] == node}) == [("in", node)]
     assert find_culprits(count, both) == [("node", node)]
@@ -68,7 +68,7 @@ def test_one_culprit_among_many_is_named(data: st.DataObject) -> None:
 def test_two_slow_nodes_are_named_and_no_other(data: st.DataObject) -> None:
     count = data.draw(st.integers(5, 12))
     one, other = sorted(data.draw(st.permutations(names(count)))[:2])
-    found = find_culprits(count, touching(one, count) | touching(other, count))
+    found = find_culprits(count, list_pairs_of(one, count) | list_pairs_of(other, count))
     assert sorted(found) == [("node", one), ("node", other)]
 
 
@@ -76,7 +76,7 @@ def test_two_slow_nodes_are_named_and_no_other(data: st.DataObject) -> None:
 def test_a_slow_node_and_a_slow_link_are_distinguished(data: st.DataObject) -> None:
     count = data.draw(st.integers(5, 12))
     node, here, there = data.draw(st.permutations(names(count)))[:3]
-    found = find_culprits(count, touching(node, count) | {(here, there)})
+    found = find_culprits(count, list_pairs_of(node, count) | {(here, there)})
     assert found == [("node", node), ("link", here)]
 
 
@@ -108,7 +108,7 @@ def test_of_two_nodes_the_one_that_sends_slower_is_named() -> None:
 
 
 def test_acknowledgements_that_wait_do_not_hide_the_direction() -> None:
-    every = touching("n01", 4)
+    every = list_pairs_of("n01", 4)
     rates = measured(4, set()) | {way: 10.0 if way[0] == "n01" else 60.0 for way in every}
     assert [(one.kind, one.node) for one in find_slow_culprits(rates, every)] == [("out", "n01")]
     rates |= {way: 60.0 if way[0] == "n01" else 10.0 for way in every}
@@ -116,7 +116,7 @@ def test_acknowledgements_that_wait_do_not_hide_the_direction() -> None:
 
 
 def test_a_direction_that_waits_for_the_other_is_not_blamed() -> None:
-    out = {way for way in touching("n01", 4) if way[0] == "n01"}
+    out = {way for way in list_pairs_of("n01", 4) if way[0] == "n01"}
     rates = measured(4, out) | {("n02", "n01"): 60.0}
     assert [(one.kind, one.node) for one in find_slow_culprits(rates, out | {("n02", "n01")})] == [
         ("out", "n01")
@@ -129,7 +129,7 @@ def test_a_direction_that_waits_for_the_other_is_not_blamed() -> None:
 def world(slow: set[Way], **card: Any) -> records.World:
     """Return three nodes with all links measured. *card*: fields of ubuntu1's cluster interface."""
     made = copy.deepcopy(records.load_world("healthy"))
-    third(made)
+    add_third_node(made)
     nodes = made["nodes"]
     for here in nodes:
         nodes[here]["links"]["bandwidth"] = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_explain_log import RANGE, folded, harmless, heads
+from test_explain_log import RANGE, list_folded, list_harmless, list_heads
 
 from fullmesh.causes.logs import ExplainOptions
 from fullmesh.explain import judge, reader
@@ -85,7 +85,7 @@ def test_every_job_has_an_expectation_and_a_described_fault() -> None:
 @pytest.mark.parametrize("job", EXPECTED)
 def test_the_cause_is_named(job: str) -> None:
     verdict = verdict_of(*logs_of(job))
-    assert (heads(verdict), sorted(set(folded(verdict)))) == EXPECTED[job]
+    assert (list_heads(verdict), sorted(set(list_folded(verdict)))) == EXPECTED[job]
     assert verdict.bad is ("healthy" not in job)
     assert all(head.prove and head.fix for head in verdict.heads)
 
@@ -124,4 +124,4 @@ def test_damaged_logs_do_no_harm(job: str, data: st.DataObject) -> None:
     shown = explain_cli.render_verdict(verdict, [])
     assert not CONTROL.search(shown.replace("\n", ""))
     assert len(shown) < 40_000
-    assert len(harmless(verdict)) < 40
+    assert len(list_harmless(verdict)) < 40

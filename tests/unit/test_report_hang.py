@@ -25,9 +25,9 @@ def page(name: str) -> str:
     return hang.render_hang_report("29500", sample(samples[-1]), judge_job(samples))
 
 
-def many(world: int) -> list[Any]:
+def multiply_ranks(world: int) -> list[Any]:
     """A recorded job with as many ranks: every second is like the one that waits, the last like the one that sleeps."""
-    waits, sleeps = copy.deepcopy(hang_records.raw("late_sleep"))[-1]
+    waits, sleeps = copy.deepcopy(hang_records.load_raw("late_sleep"))[-1]
     made = []
     for number in range(world):
         like = copy.deepcopy(sleeps if number == world - 1 else waits)
@@ -79,7 +79,7 @@ def test_the_page_is_complete_and_loads_nothing(name: str) -> None:
 
 
 def test_512_ranks_are_a_page_of_few_marks() -> None:
-    ranks = many(512)
+    ranks = multiply_ranks(512)
     text = hang.render_hang_report("29500", sample(ranks), judge_job([ranks]))
     (lane,) = hang.build_group_lanes(sample(ranks))
     assert [(one.at, one.width, one.word) for one in lane.rows[-1].spans] == [
@@ -91,7 +91,7 @@ def test_512_ranks_are_a_page_of_few_marks() -> None:
 
 
 def test_job_text_never_becomes_markup() -> None:
-    samples = copy.deepcopy(hang_records.raw("late_sleep"))
+    samples = copy.deepcopy(hang_records.load_raw("late_sleep"))
     evil = "</style><script>alert(1)</script>"
     for one in samples[-1]:
         for entry in one["entries"]:

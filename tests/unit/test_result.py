@@ -30,7 +30,7 @@ def build(seen: ClusterObservations | None = None, **change: Any) -> dict[str, A
     )
 
 
-def broken() -> ClusterObservations:
+def break_cluster() -> ClusterObservations:
     seen = healthy(mode="off")
     for record in seen.nodes["el1"]["links"]["links"]:
         if record["node"] == "ubuntu1":
@@ -39,7 +39,7 @@ def broken() -> ClusterObservations:
 
 
 def test_results_follow_the_schema() -> None:
-    for seen in (healthy(), broken(), healthy(1), healthy(check_mode=True)):
+    for seen in (healthy(), break_cluster(), healthy(1), healthy(check_mode=True)):
         assert read.list_result_faults(build(seen)) == []
 
 
@@ -110,7 +110,7 @@ def test_the_summary_of_a_healthy_cluster(tmp_path: Path) -> None:
 
 
 def test_the_summary_of_a_broken_cluster(tmp_path: Path) -> None:
-    code, text = summary(written(tmp_path, build(broken())))
+    code, text = summary(written(tmp_path, build(break_cluster())))
     assert code == 1
     assert text.startswith("FAILED at L2")
     for word in ("VC-201", "el1 -> ubuntu1", "THE FIREWALL IS OFF", "ansible-playbook site.yml"):
@@ -142,17 +142,17 @@ def test_an_invalid_result_gives_exit_code_2(
 def test_an_invalid_field_is_reported_with_its_path(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = build(broken())
+    found = build(break_cluster())
     found["links"][1]["verdict"] = "lost"
     assert terminal.print_summary(written(tmp_path, found)) == 2
     assert "schema 1: $.links[1].verdict: Invalid enum value 'lost'" in capsys.readouterr().err
 
 
 def test_the_failure_names_checks_and_causes() -> None:
-    text = terminal.describe_failure(build(broken()))
+    text = terminal.describe_failure(build(break_cluster()))
     assert text.startswith("failed: L2 (every link, both directions)")
     assert "[VC-201] el1 -> ubuntu1" in text
-    lines = terminal.format_summary(build(broken()))
+    lines = terminal.format_summary(build(break_cluster()))
     assert lines[0].startswith("FAILED at L2")
 
 

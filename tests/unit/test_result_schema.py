@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from record_files import RECORDED, load_record
-from report_samples import built, dropped, large, link
+from report_samples import build_result, large, link, make_dropped_link
 
 from fullmesh.diagnose import judge
 from fullmesh.result import read, schema
@@ -32,9 +32,9 @@ OPEN = ("plan", "facts", "details")
 ABOUT = judge.DiagnosisRun("20260102T030405Z-abcd", "2026-01-02T03:04:05Z", "2026-01-02T03:04:15Z")
 
 
-def whole() -> dict[str, Any]:
+def build_complete_result() -> dict[str, Any]:
     """Return a small result that has every key."""
-    made = dropped()
+    made = make_dropped_link()
     made["kind"] = "diagnose"
     made["links"] = [link("el1", "ubuntu1", 1.0), link("ubuntu1", "el1", 1.0, "dropped")]
     made["links"][1]["ports"][0] |= {"errno": "ETIMEDOUT", "reached": "asked"}
@@ -48,7 +48,7 @@ def whole() -> dict[str, Any]:
     return made
 
 
-def recorded() -> Iterator[Any]:
+def build_recorded_results() -> Iterator[Any]:
     """Return results from the answers of lab nodes, healthy and broken."""
     for path in sorted((RECORDED / "diagnose").glob("*.json.gz")):
         world = load_record(path)
@@ -59,11 +59,11 @@ def recorded() -> Iterator[Any]:
 
 
 RESULTS = [
-    pytest.param(built(), id="verification"),
-    pytest.param(dropped(), id="failed verification"),
+    pytest.param(build_result(), id="verification"),
+    pytest.param(make_dropped_link(), id="failed verification"),
     pytest.param(large(12), id="twelve nodes"),
-    pytest.param(whole(), id="every key"),
-    *recorded(),
+    pytest.param(build_complete_result(), id="every key"),
+    *build_recorded_results(),
 ]
 
 
@@ -91,23 +91,25 @@ def test_a_file_that_lags_behind_the_types_is_refused(
     assert "python -m fullmesh.result.schema" in capsys.readouterr().err
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def list_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """List every path of a document: in lists only elements with different keys, in open objects only the first key."""
     yield path
     if isinstance(value, dict):
         for key in list(value)[: 1 if path and path[-1] in OPEN[1:] else None]:
             inner = {} if path and path[-1] == "plan" else value[key]
-            yield from places(inner, (*path, key))
+            yield from list_paths(inner, (*path, key))
     elif isinstance(value, list):
         seen: set[str] = set()
         for index, one in enumerate(value):
             shape = str(sorted(one)) if isinstance(one, dict) else ""
             if shape not in seen:
                 seen.add(shape)
-                yield from places(one, (*path, index))
+                yield from list_paths(one, (*path, index))
 
 
-def changed(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any] | None:
+def change_document(
+    document: dict[str, Any], path: tuple[Any, ...], value: Any
+) -> dict[str, Any] | None:
     """Return a copy with another value at a path, one key less, or one more. Return None if that is impossible."""
     made = copy.deepcopy(document)
     holder: Any = made
@@ -129,7 +131,7 @@ def changed(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict
 
 def small() -> dict[str, Any]:
     """Return the small result with a plan of which only the keys are checked."""
-    made = whole()
+    made = build_complete_result()
     made["plan"] = {key: {} for key in made["plan"]}
     return made
 
@@ -151,10 +153,10 @@ WORDS = {
 def test_old_schema_new_schema_and_reader_agree_on_any_change() -> None:
     document = small()
     counts = {True: 0, False: 0}
-    for path in places(document):
+    for path in list_paths(document):
         name = path[-1] if path else ""
         for value in (*VALUES, UNKNOWN, *WORDS.get(name, ())):
-            made = changed(document, path, value)
+            made = change_document(document, path, value)
             if made is None:
                 continue
             good = PUBLISHED.is_valid(made)
@@ -181,7 +183,7 @@ def test_old_schema_new_schema_and_reader_agree_on_any_change() -> None:
 def test_a_refused_field_is_named_with_its_path(
     path: tuple[Any, ...], value: Any, said: str
 ) -> None:
-    made = changed(whole(), path, value)
+    made = change_document(build_complete_result(), path, value)
     assert not PUBLISHED.is_valid(made)
     assert not MADE.is_valid(made)
     assert any(text.startswith(said) for text in read.list_result_faults(made)), (
@@ -190,7 +192,7 @@ def test_a_refused_field_is_named_with_its_path(
 
 
 def test_results_of_before_the_newer_keys_are_read() -> None:
-    old = whole()
+    old = build_complete_result()
     for key in ("kind", "not_looked_at"):
         del old[key]
     for key in ("check", "page", "pairs", "kinds", "follows"):
@@ -205,7 +207,7 @@ def test_results_of_before_the_newer_keys_are_read() -> None:
 
 def test_a_lone_surrogate_is_accepted_in_text_but_not_keys() -> None:
     """JSON may contain it (odd bytes of a log), and the reader must not stop."""
-    made = changed(whole(), ("findings", 0, "cause"), "odd byte \udcff")
+    made = change_document(build_complete_result(), ("findings", 0, "cause"), "odd byte \udcff")
     assert PUBLISHED.is_valid(made)
     assert read.parse_result(made) == made
     assert read.list_result_faults({**made, "\udcff": 1}) == ["$.?: unknown field"]

@@ -112,7 +112,7 @@ def test_a_node_that_cannot_trace_has_a_reason(
     assert rule_trace.trace_rules(**ASKED)["why"]
 
 
-def decoyed(held: World) -> None:
+def add_second_rule(held: World) -> None:
     """Two rules that may stop what comes; which of them does no paper says."""
     replace_firewalld(held)
     add_rule("decoy", match_port(1024, 65535), BYTES, {"drop": None}, prio=-20)(held)
@@ -141,7 +141,7 @@ def told_of(held: World, table: str, **more: Any) -> None:
 
 def test_the_rule_named_by_the_kernel_outranks_candidates() -> None:
     held = load_world("healthy")
-    decoyed(held)
+    add_second_rule(held)
     (guessed,) = diagnose_answers(held)["findings"]
     assert "decoy" in guessed["seen"]
     told_of(held, "culprit")
@@ -154,7 +154,7 @@ def test_the_rule_named_by_the_kernel_outranks_candidates() -> None:
 
 def test_a_rule_that_matches_by_socket_owner_may_spare_others() -> None:
     held = load_world("healthy")
-    decoyed(held)
+    add_second_rule(held)
     told_of(held, "late", handle=99, rule="meta skuid 0 ip daddr 192.0.2.1 ct state new drop")
     (found,) = diagnose_answers(held)["findings"]
     assert "a rule that does this to some packets is" in found["cause"]
@@ -162,7 +162,7 @@ def test_a_rule_that_matches_by_socket_owner_may_spare_others() -> None:
 
 def test_an_omitted_rule_is_quoted_as_nft_prints_it() -> None:
     held = load_world("healthy")
-    decoyed(held)
+    add_second_rule(held)
     told_of(held, "late", handle=99, rule="tcp dport 50000 drop")
     (found,) = diagnose_answers(held)["findings"]
     assert "inet late chain c: tcp dport 50000 drop" in found["seen"]
@@ -170,7 +170,7 @@ def test_an_omitted_rule_is_quoted_as_nft_prints_it() -> None:
 
 def test_traces_of_other_packets_are_no_evidence() -> None:
     held = load_world("healthy")
-    decoyed(held)
+    add_second_rule(held)
     told_of(held, "culprit", source="192.0.2.77")
     (found,) = diagnose_answers(held)["findings"]
     assert "decoy" in found["seen"]
@@ -194,7 +194,7 @@ def look_of(held: World) -> Any:
 
 def test_both_ends_are_traced_for_unexplained_losses() -> None:
     held = load_world("healthy")
-    decoyed(held)
+    add_second_rule(held)
     wanted = traces.build_trace_requests(look_of(held))
     assert set(wanted) == {EL1, UBUNTU1}
     assert all(set(one) < set(LADDER_TRACE) for one in wanted.values())
@@ -220,7 +220,7 @@ def test_nothing_is_traced_without_an_unexplained_block() -> None:
     block_links()(bare)
     assert traces.build_trace_requests(look_of(bare)) == {}
     unprivileged = load_world("healthy")
-    decoyed(unprivileged)
+    add_second_rule(unprivileged)
     for name in (EL1, UBUNTU1):
         get_survey(unprivileged, name)["root"] = False
     assert traces.build_trace_requests(look_of(unprivileged)) == {}

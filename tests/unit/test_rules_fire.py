@@ -63,7 +63,7 @@ def nodes_with_gpus() -> ClusterObservations:
         return with_gpus(Path(folder))
 
 
-def changed(name: str) -> ClusterObservations:
+def change_verification(name: str) -> ClusterObservations:
     seen = copy.deepcopy(nodes_with_gpus())
     cases.VERIFICATION[name][1](seen)
     return records.read_again(seen)
@@ -74,11 +74,11 @@ def healthy() -> records.World:
     return records.load_world("healthy")
 
 
-def broken(name: str) -> records.World:
-    return now(cases.CHANGES[name][2])
+def apply_change(name: str) -> records.World:
+    return change_nodes(cases.CHANGES[name][2])
 
 
-def now(change: changes.Break) -> records.World:
+def change_nodes(change: changes.Break) -> records.World:
     """Return nodes with a current fault."""
     world = copy.deepcopy(healthy())
     change(world)
@@ -103,7 +103,7 @@ def test_unchanged_records_have_no_finding() -> None:
 @pytest.mark.parametrize("name", cases.VERIFICATION)
 def test_one_change_gives_exactly_its_code(name: str) -> None:
     code, _ = cases.VERIFICATION[name]
-    found = records.verify_answers(changed(name))
+    found = records.verify_answers(change_verification(name))
     assert {finding["code"] for finding in found["findings"]} == {code}
     finding = found["findings"][0]
     assert finding["node"]
@@ -124,7 +124,7 @@ def test_one_change_gives_exactly_its_code(name: str) -> None:
     ],
 )
 def test_a_failed_check_gives_the_root_cause_as_its_reason(name: str, words: str) -> None:
-    found = records.verify_answers(changed(name))
+    found = records.verify_answers(change_verification(name))
     reasons = {
         check["id"]: check["reason"] for check in found["rungs"] if check["status"] == "failed"
     }
@@ -135,7 +135,7 @@ def test_a_failed_check_gives_the_root_cause_as_its_reason(name: str, words: str
 @pytest.mark.parametrize("name", cases.CHANGES)
 def test_one_fault_is_one_finding(name: str) -> None:
     code, where, _ = cases.CHANGES[name]
-    found = records.diagnose_answers(broken(name))
+    found = records.diagnose_answers(apply_change(name))
     assert [f["code"] for f in found["findings"]] == [code]
     (finding,) = found["findings"]
     assert finding["node"] == where
@@ -191,7 +191,7 @@ def test_every_code_is_given_by_a_record() -> None:
     assert listed - given == ELSEWHERE.keys()
 
 
-def silent(rules_: Iterable[Callable[..., Any]], worlds: Iterable[Any]) -> set[str]:
+def list_silent_rules(rules_: Iterable[Callable[..., Any]], worlds: Iterable[Any]) -> set[str]:
     """List the rules that fire for none of these."""
     quiet = set(rules_)
     for one in worlds:
@@ -200,20 +200,22 @@ def silent(rules_: Iterable[Callable[..., Any]], worlds: Iterable[Any]) -> set[s
 
 
 def test_every_rule_of_verification_fires() -> None:
-    assert silent(VERIFICATION, map(changed, cases.VERIFICATION)) == set()
+    assert list_silent_rules(VERIFICATION, map(change_verification, cases.VERIFICATION)) == set()
 
 
 def test_every_rule_of_diagnosis_fires() -> None:
-    worlds = itertools.chain(map(broken, cases.CHANGES), map(records.load_world, cases.RECORDED))
+    worlds = itertools.chain(
+        map(apply_change, cases.CHANGES), map(records.load_world, cases.RECORDED)
+    )
     looks = (
         judge.build_evidence(one["plan"], records.convert_answers(one["nodes"]), records.ABOUT)
         for one in worlds
     )
     own = [one.find for one in CAUSES.values() if one.find and one.family != run.NEXT_BOOT]
-    assert silent((*own, *run.OTHERS), looks) == set()
+    assert list_silent_rules((*own, *run.OTHERS), looks) == set()
 
 
-def without(world: records.World, part: str) -> records.World:
+def remove_part(world: records.World, part: str) -> records.World:
     """Return the nodes without a part of their surveys."""
     left = copy.deepcopy(world)
     for answer in left["nodes"].values():
@@ -227,14 +229,14 @@ def test_a_cause_without_its_observations_finds_nothing(code: str) -> None:
     cause = CAUSES[code]
     assert cause.find
     assert set(cause.needs) <= NodeSurvey.__annotations__.keys()
-    base = at_boot if cause.family == run.NEXT_BOOT else now
+    base = at_boot if cause.family == run.NEXT_BOOT else change_nodes
     worlds = [base(one) for found, _, one in cases.ALL_CHANGES.values() if found == code]
     worlds += [
         records.load_world(name) for name, (found, _) in cases.RECORDED.items() if found == code
     ]
     assert worlds
     for world, part in itertools.product(worlds, cause.needs):
-        left = without(world, part)
+        left = remove_part(world, part)
         look = judge.build_evidence(
             left["plan"], records.convert_answers(left["nodes"]), records.ABOUT
         )
@@ -249,7 +251,7 @@ def test_every_next_boot_rule_fires_with_its_own_code() -> None:
         for one in worlds
     ]
     boot = [one.find for one in CAUSES.values() if one.find and one.family == run.NEXT_BOOT]
-    assert silent(boot, looks) == set()
+    assert list_silent_rules(boot, looks) == set()
     assert {code for code, _, _ in cases.BOOT_CHANGES.values()} == run.list_boot_codes()
     quiet = judge.build_evidence(
         (world := at_boot(lambda _world: None))["plan"],
@@ -265,7 +267,7 @@ def test_a_rule_that_reads_an_unwritten_field_is_found() -> None:
     def rule_elsewhere(seen: ClusterObservations) -> Any:
         yield from seen.nodes["el1"]["node"].get("gpus", {}).get("cards", [])  # type: ignore[call-overload]
 
-    assert silent([rule_elsewhere], [nodes_with_gpus()]) != set()
+    assert list_silent_rules([rule_elsewhere], [nodes_with_gpus()]) != set()
 
 
 def test_a_change_that_no_module_could_return_is_refused() -> None:

@@ -220,7 +220,7 @@ def test_a_legend_explains_what_is_counted() -> None:
     assert re.search(r'<span class="count">\d+ blocks of links</span>', shown)
 
 
-def shut(source: int, targets: list[int]) -> Any:
+def block_links(source: int, targets: list[int]) -> Any:
     """Make a change: one node's probe gets no answer from others."""
 
     def change(plan: Any, held: Any) -> None:
@@ -244,7 +244,7 @@ def shut(source: int, targets: list[int]) -> Any:
 
 def test_deviations_beyond_the_bound_are_judged() -> None:
     targets = list(range(1, 30))
-    seen = seen_of(COUNT, shut(0, targets))
+    seen = seen_of(COUNT, block_links(0, targets))
     told = seen.nodes[simulated_nodes.name_of(0)]["links"]
     assert len({record["node"] for record in told["links"]}) == len(targets)
     result = root_cause.build_result(seen, ABOUT)
@@ -259,7 +259,7 @@ def test_deviations_beyond_the_bound_are_judged() -> None:
 def test_some_of_very_many_blocked_links_are_examined() -> None:
     def all_shut(plan: Any, held: Any) -> None:
         for number in range(COUNT):
-            shut(number, [one for one in range(COUNT) if one != number])(plan, held)
+            block_links(number, [one for one in range(COUNT) if one != number])(plan, held)
 
     result = root_cause.build_result(seen_of(COUNT, all_shut), ABOUT)
     every = COUNT * (COUNT - 1)
@@ -295,7 +295,7 @@ def test_findings_of_examined_links_apply_to_their_group() -> None:
 
 def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
     plan, held = simulated_nodes.hostvars(COUNT)
-    shut(3, [7])(plan, held)
+    block_links(3, [7])(plan, held)
     follow = verify_cluster.ladder_follow_up(plan, answers(held, "links"))
     three, seven = simulated_nodes.name_of(3), simulated_nodes.name_of(7)
     assert follow == {three: [seven], seven: [three]}
@@ -345,7 +345,7 @@ def test_blocks_hold_every_node_once() -> None:
         assert name in parts[schedule.find_block(number, len(names))]
 
 
-def diagnosed(change: Any = None) -> Any:
+def diagnose_many(change: Any = None) -> Any:
     """Return the result of a diagnosis of many nodes."""
     plan, held = simulated_nodes.hostvars(COUNT)
     scope = diagnose.diagnose_scope(plan, 0, simulated_nodes.RUN)
@@ -357,7 +357,7 @@ def diagnosed(change: Any = None) -> Any:
 
 
 def test_a_diagnosis_of_many_nodes_sweeps_and_says_so() -> None:
-    found = diagnosed()
+    found = diagnose_many()
     assert (found["verdict"], found["findings"], found["links"]) == ("ok", [], [])
     assert found["mesh"]["tried"] == COUNT * (COUNT - 1)
     (rung,) = (one for one in found["rungs"] if one["id"] == "L2")
@@ -368,7 +368,7 @@ def test_a_diagnosis_names_the_one_blocked_link_of_many() -> None:
     three, seven = simulated_nodes.name_of(3), simulated_nodes.name_of(7)
 
     def followed(plan: Any, held: Any) -> None:
-        shut(3, [7])(plan, held)
+        block_links(3, [7])(plan, held)
         opened = verify_cluster.ladder_opened(answers(held, "node"))
         closer = verify_cluster.ladder_closer(plan, opened, {three: [seven]})
         targets = closer["targets"][three]
@@ -385,7 +385,7 @@ def test_a_diagnosis_names_the_one_blocked_link_of_many() -> None:
             "seconds": 3.0,
         }
 
-    found = diagnosed(followed)
+    found = diagnose_many(followed)
     assert found["verdict"] == "failed"
     (link,) = found["links"]
     assert (link["from"], link["to"], link["verdict"]) == (three, seven, "dropped")

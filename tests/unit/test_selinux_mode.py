@@ -58,7 +58,7 @@ def test_one_line_is_changed_and_nothing_else(before: str, after: str) -> None:
     assert selinux.replace_selinux_mode(after, "enforcing") == after
 
 
-def seen(**change: Any) -> dict[str, Any]:
+def make_state(**change: Any) -> dict[str, Any]:
     base = {
         "config": CONFIG,
         "configured": "enforcing",
@@ -98,7 +98,7 @@ OFF = {"runtime": "", "configured": "disabled"}
 def test_decisions(  # noqa: PLR0913, PLR0917 (a table)
     state: dict[str, Any], mode: str, config: str, runtime: str, reboot: bool, codes: list[str]
 ) -> None:
-    plan = selinux.plan_selinux_change(seen(**state), mode)
+    plan = selinux.plan_selinux_change(make_state(**state), mode)
     assert (plan["config"], plan["runtime"], plan["reboot"]) == (config, runtime, reboot)
     assert [note["code"] for note in plan["notes"]] == codes
     assert plan["relabel"] is (reboot and mode != "disabled")
@@ -106,7 +106,7 @@ def test_decisions(  # noqa: PLR0913, PLR0917 (a table)
 
 def test_enforcing_is_kept_unless_changed_explicitly() -> None:
     for mode in ("enforcing", "keep"):
-        plan = selinux.plan_selinux_change(seen(), mode)
+        plan = selinux.plan_selinux_change(make_state(), mode)
         assert plan["config"] in ("", "enforcing")
         assert plan["runtime"] in ("", "enforcing")
 

@@ -124,7 +124,7 @@ def test_jax_learns_its_coordinator_and_its_place(node: Node) -> None:
     assert (env["JAX_NUM_PROCESSES"], env["JAX_PROCESS_ID"]) == ("2", "1")
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def read_refusal(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     assert fullmesh_services.main(argv) == 2
     return capsys.readouterr().err
 
@@ -142,7 +142,7 @@ def test_a_second_head_and_other_ports_are_refused(
     node: Node, capsys: pytest.CaptureFixture[str], words: list[str], named: str
 ) -> None:
     node.be(WORKER, HEAD)
-    said = refusal(capsys, "ray", "start", *words)
+    said = read_refusal(capsys, "ray", "start", *words)
     assert "[LA-180]" in said
     assert f"was given {named}, which the cluster plan decides" in said
 
@@ -151,23 +151,23 @@ def test_a_second_head_and_other_ports_are_refused(
 def test_half_a_command_is_refused(
     node: Node, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]
 ) -> None:
-    assert "[LA-104]" in refusal(capsys, *argv)
+    assert "[LA-104]" in read_refusal(capsys, *argv)
 
 
 def test_a_service_that_the_plan_does_not_have_is_refused(
     node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node.serve(["jax"])
-    assert "[LA-117] ray is not among the services" in refusal(capsys, "ray", "status")
+    assert "[LA-117] ray is not among the services" in read_refusal(capsys, "ray", "status")
     (node.folder / "services.json").unlink()
-    assert "[LA-102]" in refusal(capsys, "ray", "status")
+    assert "[LA-102]" in read_refusal(capsys, "ray", "status")
 
 
 def test_a_ray_that_is_not_there_is_refused(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     node.patch.delenv("FULLMESH_RAY")
     node.patch.setenv("PATH", str(node.folder))
     node.patch.setattr(sys, "executable", str(node.folder / "python"))
-    assert "[LA-107] ray is not installed" in refusal(capsys, "ray", "start")
+    assert "[LA-107] ray is not installed" in read_refusal(capsys, "ray", "start")
 
 
 def test_ports_that_are_taken_are_named_at_once(
@@ -180,7 +180,7 @@ def test_ports_that_are_taken_are_named_at_once(
     ):
         first, second = one.getsockname()[1], two.getsockname()[1]
         node.serve([{"name": "ray", "ports": {"gcs": first, "metrics": second}}])
-        said = refusal(capsys, "ray", "start")
+        said = read_refusal(capsys, "ray", "start")
     assert "[LA-119]" in said
     assert f"{second} (metrics), {first} (gcs)" in said
 
@@ -189,7 +189,7 @@ def test_an_address_that_the_node_does_not_have_is_refused(
     node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node.be("192.0.2.1", "192.0.2.1")
-    assert "[LA-118] cannot listen on 192.0.2.1" in refusal(capsys, "ray", "start")
+    assert "[LA-118] cannot listen on 192.0.2.1" in read_refusal(capsys, "ray", "start")
 
 
 def test_a_worker_names_the_head_and_why_it_gives_up(
@@ -291,7 +291,7 @@ def test_a_single_node_has_no_ranks_to_join(servers: Node) -> None:
 def test_servers_refuse_options_that_the_plan_decides(
     servers: Node, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], named: str
 ) -> None:
-    said = refusal(capsys, *argv)
+    said = read_refusal(capsys, *argv)
     assert "[LA-180]" in said
     assert named in said
 
@@ -302,7 +302,7 @@ def test_servers_refuse_options_that_the_plan_decides(
 def test_a_server_without_a_model_is_refused(
     servers: Node, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...]
 ) -> None:
-    assert "[LA-104]" in refusal(capsys, *argv)
+    assert "[LA-104]" in read_refusal(capsys, *argv)
 
 
 def test_a_second_server_is_refused_on_the_master(
@@ -313,6 +313,6 @@ def test_a_second_server_is_refused_on_the_master(
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
         node.serve([{"name": "vllm", "ports": {"init": taken}}])
-        said = refusal(capsys, "vllm", "serve", "m")
+        said = read_refusal(capsys, "vllm", "serve", "m")
     assert f"[LA-119] ports of the service are in use on this node: {taken} (init)" in said
     assert "end the server that runs already" in said

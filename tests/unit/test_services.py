@@ -34,7 +34,7 @@ def served(*entries: object, **common: Any) -> ClusterPlan:
     return plan.derive_plan(cluster(*entries, **common))
 
 
-def refused(*entries: object, **common: Any) -> list[str]:
+def list_fault_codes(*entries: object, **common: Any) -> list[str]:
     with pytest.raises(InvalidInputError) as error:
         plan.derive_plan(cluster(*entries, **common))
     return [fault.code for fault in error.value.faults]
@@ -127,13 +127,13 @@ def test_all_presets_fit_together() -> None:
     ids=str,
 )
 def test_invalid_settings_are_refused(entry: object, code: str) -> None:
-    assert refused(entry) == [code]
+    assert list_fault_codes(entry) == [code]
 
 
 def test_services_on_one_node_do_not_conflict() -> None:
     api = {"name": "api", "ports": ["10500-10600"]}
-    assert refused("ray", api) == ["PL-111"]
-    assert refused("ray", "ray") == ["PL-130"]
+    assert list_fault_codes("ray", api) == ["PL-111"]
+    assert list_fault_codes("ray", "ray") == ["PL-130"]
     one = {"name": "one", "ports": [8000], "nodes": ["a"]}
     assert served(one, {"name": "two", "ports": [8000], "nodes": ["b"]})
     assert served(one, {"name": "two", "ports": ["8000/udp"]})
@@ -141,7 +141,7 @@ def test_services_on_one_node_do_not_conflict() -> None:
 
 def test_ports_of_others_are_unchanged() -> None:
     api = {"name": "api", "ports": ["9100-9101"]}
-    assert refused(api, monitoring_tools_node_exporter=True) == ["PL-111"]
+    assert list_fault_codes(api, monitoring_tools_node_exporter=True) == ["PL-111"]
     assert served({"name": "api", "ports": [9100]}, monitoring_tools_node_exporter=True)
     with pytest.raises(InvalidInputError, match=r"\[PL-111\].* ssh on b 2222"):
         plan.derive_plan(cluster({"name": "api", "ports": [2222]}), ssh={"b": 2222})
@@ -166,9 +166,9 @@ def test_a_service_with_reach_none_is_opened_to_no_client() -> None:
 
 
 def test_every_fault_is_reported_at_once() -> None:
-    found = refused("rays", {"name": "api", "ports": [22, 50010], "reach": "friends"})
+    found = list_fault_codes("rays", {"name": "api", "ports": [22, 50010], "reach": "friends"})
     assert found == ["PL-130", "PL-131", "PL-132"]
-    assert refused({"name": "api", "ports": [29500, 50010]}) == ["PL-110", "PL-111"]
+    assert list_fault_codes({"name": "api", "ports": [29500, 50010]}) == ["PL-110", "PL-111"]
 
 
 def test_a_value_that_is_no_list_is_refused() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_samples import built, dropped
-from test_preflight import PLAN, answer, registered
+from report_samples import build_result, make_dropped_link
+from test_preflight import PLAN, load_answer, register_answers
 
 from fullmesh import cli, cluster_status
 from fullmesh.hang import ask
@@ -31,43 +31,43 @@ PENDING = {"name": "network", "what": "netplan", "since": "12:00", "seconds": 90
 
 def complete_plan() -> ClusterPlan:
     """The plan with all that it takes from the nodes."""
-    near = {host: registered(answer(host)) for host in ("el1", "ubuntu1")}
+    near = {host: register_answers(load_answer(host)) for host in ("el1", "ubuntu1")}
     return preflight.judge_preflight(PLAN, near, list(near), {"now": 0})["plan"]
 
 
 MEMBERS = membership.build_membership(complete_plan())
 
 
-def configured(said: NodeFacts) -> None:
+def set_configured(said: NodeFacts) -> None:
     said["drift"] = []
     said["members"] = {**MEMBERS}
     said["pending"] = []
 
 
-def drifted(said: NodeFacts) -> None:
-    configured(said)
+def set_drift(said: NodeFacts) -> None:
+    set_configured(said)
     said["drift"] = [f"/etc/file{at}: changed" for at in range(5)]
 
 
-def outdated(said: NodeFacts) -> None:
-    configured(said)
+def set_outdated(said: NodeFacts) -> None:
+    set_configured(said)
     said["members"] = {**said["members"], "digest": "other"}
 
 
-def never(said: NodeFacts) -> None:
+def remove_manifest(said: NodeFacts) -> None:
     said["drift"], said["members"] = ["no manifest"], {}
 
 
-def pending(said: NodeFacts) -> None:
-    configured(said)
+def set_pending(said: NodeFacts) -> None:
+    set_configured(said)
     said["pending"] = [PENDING]  # type: ignore[list-item]  # of recorded form
 
 
-def judge(*changes: Any, ubuntu1: Any = configured) -> cluster_status.ClusterState:
-    said = {"el1": answer("el1", *changes), "ubuntu1": answer("ubuntu1", ubuntu1)}
+def judge(*changes: Any, ubuntu1: Any = set_configured) -> cluster_status.ClusterState:
+    said = {"el1": load_answer("el1", *changes), "ubuntu1": load_answer("ubuntu1", ubuntu1)}
     now = said["el1"]["ansible_facts"]["fullmesh"]["epoch"]
     said["ubuntu1"]["ansible_facts"]["fullmesh"]["epoch"] = now
-    near = {host: registered(one) for host, one in said.items()}
+    near = {host: register_answers(one) for host, one in said.items()}
     return cluster_status.judge_cluster_state(PLAN, near, list(said), {"now": now})
 
 
@@ -89,7 +89,7 @@ def keep(runs: Path, result: Any) -> None:
 def nodes(runs: Path, monkeypatch: pytest.MonkeyPatch) -> list[cluster_status.ClusterState]:
     """Answers of the nodes. The last one counts."""
     del runs
-    answers = [judge(configured)]
+    answers = [judge(set_configured)]
     monkeypatch.setattr(
         status, "query_cluster", lambda *_: {**answers[-1], "reach": {"plan": PLAN, "hosts": {}}}
     )
@@ -124,10 +124,10 @@ def test_healthy_nodes_without_any_run(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (drifted, ("drifted", "ST-102", "and 3 more")),
-        (outdated, ("outdated peers", "ST-102", "Fix: ./fullmesh apply -i ")),
-        (never, ("not configured", "ST-102", "Not as configured: el1.")),
-        (pending, ("configured", "ST-103", "an unconfirmed change is pending")),
+        (set_drift, ("drifted", "ST-102", "and 3 more")),
+        (set_outdated, ("outdated peers", "ST-102", "Fix: ./fullmesh apply -i ")),
+        (remove_manifest, ("not configured", "ST-102", "Not as configured: el1.")),
+        (set_pending, ("configured", "ST-103", "an unconfirmed change is pending")),
     ],
 )
 def test_a_problem_has_a_code_a_fix_and_exit_code_1(
@@ -152,12 +152,12 @@ def test_a_last_run_that_failed_is_a_problem(
     runs: Path, nodes: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     del nodes
-    keep(runs, dropped() | {"run": "20260101T000000Z-aaaa"})
+    keep(runs, make_dropped_link() | {"run": "20260101T000000Z-aaaa"})
     code, told = run(capsys)
     assert code == cli.PROBLEM
     assert "[ST-104] The last run failed: FAILED at L2" in told
-    keep(runs, built() | {"run": "20260102T000000Z-aaaa"})
-    other = built() | {"run": "20260103T000000Z-aaaa", "nodes": {}}
+    keep(runs, build_result() | {"run": "20260102T000000Z-aaaa"})
+    other = build_result() | {"run": "20260103T000000Z-aaaa", "nodes": {}}
     keep(runs, other)
     (runs / "20260104T000000Z-aaaa").mkdir()
     (runs / "20260104T000000Z-aaaa/result.json").write_text("{}")
@@ -266,7 +266,7 @@ def test_the_history_of_a_node_is_bounded(answer: Any, lines: list[str]) -> None
 def test_the_status_shows_the_history_of_each_node(
     nodes: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nodes.append(judge(configured))
+    nodes.append(judge(set_configured))
     nodes[-1]["nodes"]["el1"]["history"] = ["not fit since 07:00"]
     assert "\n    not fit since 07:00\n" in run(capsys, "--since")[1]
 
@@ -275,7 +275,7 @@ def test_the_status_shows_the_history_of_each_node(
 def test_the_status_fits_the_terminal(
     width: int, nodes: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nodes.append(judge(drifted))
+    nodes.append(judge(set_drift))
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdout", stream)

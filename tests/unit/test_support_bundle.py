@@ -24,7 +24,7 @@ import records
 import test_recorded_logs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_samples import built
+from report_samples import build_result
 
 from fullmesh import cli, codes
 from fullmesh.play import run
@@ -429,7 +429,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with one run and a log of a job."""
     folder = tmp_path / "runs" / RUN
     folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps(built()), encoding="utf-8")
+    (folder / "result.json").write_text(json.dumps(build_result()), encoding="utf-8")
     (folder / "ansible.log").write_text("ok: [el1]\nchanged: [ubuntu1]\n", encoding="utf-8")
     (tmp_path / "runs/latest").symlink_to(RUN)
     paths = (

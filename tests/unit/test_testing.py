@@ -81,7 +81,7 @@ def test_parts_that_only_all_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert not nccl.env.keys() & parts.SELECTION.keys()
 
 
-def chance(tree: ast.AST) -> list[int]:
+def list_random_lines(tree: ast.AST) -> list[int]:
     """List the lines in which a test uses unrepeatable random values."""
     return [
         call.lineno
@@ -98,12 +98,12 @@ def chance(tree: ast.AST) -> list[int]:
 def test_no_unit_test_depends_on_chance() -> None:
     """A failure that the default run never shows must not hit an unrelated commit."""
     bad = "random.choice(x)\nos.urandom(3)\nrandom.Random()\nuuid.uuid4()\nsecrets.token_hex()"
-    assert chance(ast.parse(bad)) == [1, 2, 3, 4, 5]
-    assert chance(ast.parse("random.Random(seed).choice(x)\nrng.choice(x)")) == []
+    assert list_random_lines(ast.parse(bad)) == [1, 2, 3, 4, 5]
+    assert list_random_lines(ast.parse("random.Random(seed).choice(x)\nrng.choice(x)")) == []
     found = {
         path.name: lines
         for path in sorted((ROOT / "tests/unit").rglob("*.py"))
-        if (lines := chance(ast.parse(path.read_text(encoding="utf-8"))))
+        if (lines := list_random_lines(ast.parse(path.read_text(encoding="utf-8"))))
     }
     assert found == {}
     profile = settings.get_profile("same each time")
@@ -352,7 +352,7 @@ def test_slices_of_a_part_do_not_run_at_once(
     assert run_fake_shard(sliced) == (0, ["one 1 of 3", "one 2 of 3", "one 3 of 3"])
 
 
-def leave(seconds: float) -> float:
+def compute_elapsed(seconds: float) -> float:
     """Return the elapsed time that leaves a shard this many seconds."""
     return (
         testing.CI_SECONDS
@@ -370,14 +370,14 @@ def test_the_deadline_ends_a_shard_without_a_failure(
     monkeypatch.setattr(testing, "LEAST_SHARD_SECONDS", 0.0)
     fakes = [make_fake("first", "true"), make_fake("long", "exec sleep 60"), make_fake("never", A)]
     started = time.monotonic()
-    code, seen = run_fake_shard(*fakes, elapsed=leave(3))
+    code, seen = run_fake_shard(*fakes, elapsed=compute_elapsed(3))
     assert (code, seen) == (0, ["first", "long"])
     assert time.monotonic() - started < 20
     lines = capsys.readouterr().out.splitlines()
     assert re.search(r"^long +\d+  cut off$", "\n".join(lines), re.MULTILINE)
     assert lines[-1] == "1 passed, 0 failed"
     # a repetition without time left is not shown
-    code, seen = run_fake_shard(make_fake("slow", A, "exec sleep 60"), elapsed=leave(3))
+    code, seen = run_fake_shard(make_fake("slow", A, "exec sleep 60"), elapsed=compute_elapsed(3))
     assert (code, seen) == (0, ["slow", "slow again"])
     out = capsys.readouterr().out
     assert "failed, no time to repeat it: slow" in out

@@ -12,7 +12,7 @@ import verification_textfile
 from ansible.module_utils.fullmesh import node_exporter
 from hypothesis import given
 from hypothesis import strategies as st
-from report_samples import HOSTILE, built, dropped, hostile, large
+from report_samples import HOSTILE, build_result, hostile, large, make_dropped_link
 
 from fullmesh.filters.observe import verify_cluster
 from fullmesh.result import textfile
@@ -30,7 +30,7 @@ BACK = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 Labels = frozenset[tuple[str, str]]
 
 
-def parsed(text: str) -> dict[str, dict[Labels, float]]:
+def parse_metrics(text: str) -> dict[str, dict[Labels, float]]:
     """Parse a file in which every line follows the format: metric -> labels -> value."""
     found: dict[str, dict[Labels, float]] = {}
     said: list[str] = []
@@ -63,13 +63,13 @@ def series(found: dict[str, dict[Labels, float]], name: str, **labels: str) -> f
 
 
 def test_a_healthy_cluster_has_all_its_metrics() -> None:
-    found = parsed(textfile.render_textfile(built(), "el1"))
+    found = parse_metrics(textfile.render_textfile(build_result(), "el1"))
     assert series(found, "verification_timestamp_seconds") == 1767323055
     assert series(found, "verification_duration_seconds") == 9.5
     assert series(found, "verification_ok") == series(found, "verification_node_ok") == 1
     assert series(found, "cluster_world_size") == 3
     assert len(found["fullmesh_verification_rung_status"]) == 9 * 4
-    for check in built()["rungs"]:
+    for check in build_result()["rungs"]:
         held = {
             one: series(found, "verification_rung_status", rung=check["id"], status=one)
             for one in ("passed", "failed", "skipped", "not_run")
@@ -85,8 +85,8 @@ def test_a_healthy_cluster_has_all_its_metrics() -> None:
 
 
 def test_rates_are_in_base_units() -> None:
-    found = parsed(textfile.render_textfile(built(), "el1"))
-    rates, name = built()["collectives"], "verification_allreduce_bus_bytes_per_second"
+    found = parse_metrics(textfile.render_textfile(build_result(), "el1"))
+    rates, name = build_result()["collectives"], "verification_allreduce_bus_bytes_per_second"
     assert series(found, name, backend="gloo") == pytest.approx(rates["bus_gbit_s"] * 1e9 / 8)
     # for the largest message, and the latency of the smallest
     assert series(found, name, backend="nccl") == pytest.approx(5.9e9 / 8)
@@ -96,19 +96,21 @@ def test_rates_are_in_base_units() -> None:
 
 
 def test_unmeasured_values_are_absent() -> None:
-    result = built()
+    result = build_result()
     result["collectives"] = {}
     result["links"] = []
     for check in result["rungs"]:
         check["details"] = {}
-    names = set(parsed(textfile.render_textfile(result, "el1")))
+    names = set(parse_metrics(textfile.render_textfile(result, "el1")))
     assert not [one for one in names if "allreduce" in one or "link" in one]
 
 
 def test_a_broken_link_is_exported_on_both_nodes() -> None:
-    result = dropped()
+    result = make_dropped_link()
     (finding,) = [one for one in result["findings"] if one["severity"] == "error"]
-    found = {name: parsed(textfile.render_textfile(result, name)) for name in result["nodes"]}
+    found = {
+        name: parse_metrics(textfile.render_textfile(result, name)) for name in result["nodes"]
+    }
     for name, held in found.items():
         assert series(held, "verification_ok") == 0
         assert series(held, "verification_rung_status", rung="L2", status="failed") == 1
@@ -123,17 +125,17 @@ def test_a_broken_link_is_exported_on_both_nodes() -> None:
 
 
 def test_warnings_break_no_verdict() -> None:
-    result = dropped()
+    result = make_dropped_link()
     for finding in result["findings"]:
         finding |= {"severity": "warning", "node": "el1"}
-    found = parsed(textfile.render_textfile(result, "el1"))
+    found = parse_metrics(textfile.render_textfile(result, "el1"))
     assert series(found, "verification_findings", severity="warning") == len(result["findings"])
     assert series(found, "verification_node_ok") == 1
 
 
 def test_a_large_cluster_stays_small_on_each_node() -> None:
     result = large(64, broken=False)
-    found = parsed(textfile.render_textfile(result, "gpu-000"))
+    found = parse_metrics(textfile.render_textfile(result, "gpu-000"))
     assert len(found["fullmesh_verification_link_ok"]) == 2 * 63
     assert sum(map(len, found.values())) < 400
 
@@ -142,7 +144,7 @@ def test_a_large_cluster_stays_small_on_each_node() -> None:
 def test_hostile_names_are_label_values_only(text: str) -> None:
     result = hostile(text)
     node = next(iter(result["nodes"]))
-    found = parsed(textfile.render_textfile(result, node))
+    found = parse_metrics(textfile.render_textfile(result, node))
     assert {"fullmesh_verification_ok", "fullmesh_verification_link_ok"} <= found.keys()
 
 
@@ -163,11 +165,11 @@ def test_numbers_are_written_in_prometheus_format(value: float, text: str) -> No
 
 def test_the_filter_reads_a_result_and_refuses_anything_else() -> None:
     given_ = verify_cluster.ladder_textfile
-    assert given_(built(), "el1") == textfile.render_textfile(built(), "el1")
+    assert given_(build_result(), "el1") == textfile.render_textfile(build_result(), "el1")
     with pytest.raises(
         Exception, match=r"the verification has a different format than expected: .*run"
     ):
-        given_({**built(), "run": 1}, "el1")
+        given_({**build_result(), "run": 1}, "el1")
 
 
 # --- the exporter that reads it ----------------------------------------------------------------
@@ -200,7 +202,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def where(
+def find_default_folder(
     root: Path, packaged: bool = False, named: str = "", help_text: str = ""
 ) -> node_exporter.TextfileTarget:
     def reads(program: str) -> str:
@@ -213,7 +215,7 @@ def where(
 
 
 def test_without_an_exporter_the_usual_folder_is_used(root: Path) -> None:
-    assert where(root) == {"own": False, "program": "", "folder": USUAL, "fault": ""}
+    assert find_default_folder(root) == {"own": False, "program": "", "folder": USUAL, "fault": ""}
 
 
 @pytest.mark.parametrize(
@@ -226,12 +228,17 @@ def test_without_an_exporter_the_usual_folder_is_used(root: Path) -> None:
 )
 def test_the_users_own_is_found_with_its_folder(root: Path, words: tuple[str, ...]) -> None:
     process(root, 70, BY_HAND, *words)
-    assert where(root) == {"own": True, "program": BY_HAND, "folder": "/srv/text", "fault": ""}
+    assert find_default_folder(root) == {
+        "own": True,
+        "program": BY_HAND,
+        "folder": "/srv/text",
+        "fault": "",
+    }
 
 
 def test_an_exporter_replaced_by_an_update_is_found(root: Path) -> None:
     process(root, 70, BY_HAND + " (deleted)", "--collector.textfile.directory=/srv/text")
-    assert where(root)["program"] == BY_HAND
+    assert find_default_folder(root)["program"] == BY_HAND
 
 
 @pytest.mark.parametrize(
@@ -250,7 +257,7 @@ def test_the_users_own_that_reads_no_folder_is_named(
     root: Path, words: tuple[str, ...], says: str
 ) -> None:
     process(root, 70, BY_HAND, *words)
-    found = where(root)
+    found = find_default_folder(root)
     assert (found["own"], found["folder"]) == (True, "")
     assert found["fault"].startswith(f"[MT-105] {BY_HAND} ")
     assert says in found["fault"]
@@ -266,8 +273,8 @@ def test_a_container_reads_another_folder_of_the_same_name(root: Path, tmp_path:
         "--collector.textfile.directory=/srv/text",
         inside=str(inside),
     )
-    assert "[MT-105]" in where(root)["fault"]
-    named = where(root, named="/srv/text")
+    assert "[MT-105]" in find_default_folder(root)["fault"]
+    named = find_default_folder(root, named="/srv/text")
     assert named == {"own": True, "program": "", "folder": "/srv/text", "fault": ""}
 
 
@@ -283,22 +290,22 @@ def test_a_container_reads_another_folder_of_the_same_name(root: Path, tmp_path:
 )
 def test_the_distributions_exporter_names_its_folder(root: Path, said: str, folder: str) -> None:
     process(root, 70, PACKAGED)
-    found = where(root, packaged=True, help_text=said)
+    found = find_default_folder(root, packaged=True, help_text=said)
     assert (found["own"], found["folder"]) == (False, folder)
     assert bool(found["fault"]) == (not folder)
 
 
 def test_a_folder_in_the_distributions_arguments_counts_more(root: Path) -> None:
     process(root, 70, PACKAGED, "--collector.textfile.directory=/srv/text")
-    assert where(root, packaged=True)["folder"] == "/srv/text"
+    assert find_default_folder(root, packaged=True)["folder"] == "/srv/text"
     # another vendor's package with a program of the same name
-    assert where(root, packaged=False)["own"]
+    assert find_default_folder(root, packaged=False)["own"]
 
 
 def test_the_distributions_exporter_wins_if_both_run(root: Path) -> None:
     process(root, 70, BY_HAND)
     process(root, 71, PACKAGED, "--collector.textfile.directory=/srv/text")
-    assert where(root, packaged=True)["program"] == PACKAGED
+    assert find_default_folder(root, packaged=True)["program"] == PACKAGED
 
 
 @pytest.fixture
@@ -330,7 +337,7 @@ def test_only_a_service_of_no_login_account_is_believed(
     (found,) = node_exporter.find_exporters(SERVICES, str(root))
     assert found["service"] is believed
     folder = "/srv/text" if believed else USUAL
-    assert where(root) == {
+    assert find_default_folder(root) == {
         "own": believed,
         "program": BY_HAND * believed,
         "folder": folder,
@@ -345,11 +352,11 @@ def test_a_foreign_listener_is_refused_unless_a_service_runs(
     monkeypatch.setattr(
         node_exporter, "is_listening", lambda pid, port: (pid, port) == ("72", 9100)
     )
-    fault = where(root)["fault"]
+    fault = find_default_folder(root)["fault"]
     assert fault.startswith(f"[MT-109] {BY_HAND} (process 72) listens on 9100/tcp")
-    assert where(root, named="/srv/text")["fault"] == ""
+    assert find_default_folder(root, named="/srv/text")["fault"] == ""
     process(root, 71, PACKAGED, "--collector.textfile.directory=/srv/text")
-    assert where(root, packaged=True) == {
+    assert find_default_folder(root, packaged=True) == {
         "own": False,
         "program": PACKAGED,
         "folder": "/srv/text",
@@ -429,7 +436,7 @@ class Module:
         self.answer = answer
 
 
-def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **params: Any) -> Module:
+def record_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **params: Any) -> Module:
     made = Module(**params)
     monkeypatch.setattr(verification_textfile, "AnsibleModule", lambda **_: made)
     node_class = verification_textfile.NodeSystem
@@ -462,7 +469,9 @@ def test_the_file_is_written_atomically_and_recorded_for_undo(
     monkeypatch.setattr(
         verification_textfile, "record_written_files", lambda *_, **__: steps.append("noted")
     )
-    done = ran(monkeypatch, tmp_path, state="written", folder=str(folder), content="fullmesh 1\n")
+    done = record_commands(
+        monkeypatch, tmp_path, state="written", folder=str(folder), content="fullmesh 1\n"
+    )
     path = folder / "fullmesh.prom"
     assert done.answer == {"changed": True, "own": True, "program": "", "path": str(path)}
     assert path.read_text() == "fullmesh 1\n"
@@ -487,7 +496,7 @@ def test_no_exporter_reads_the_temporary_file(
 
 
 def test_check_mode_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    done = ran(
+    done = record_commands(
         monkeypatch, tmp_path, state="written", folder=str(tmp_path), content="x", check_mode=True
     )
     assert done.answer["changed"]
@@ -500,7 +509,9 @@ def test_a_failed_write_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
     monkeypatch.setattr(verification_textfile, "write_file_atomically", full)
     monkeypatch.setattr(verification_textfile, "remember_state", lambda *_, **__: None)
-    done = ran(monkeypatch, tmp_path, state="written", folder=str(tmp_path), content="x")
+    done = record_commands(
+        monkeypatch, tmp_path, state="written", folder=str(tmp_path), content="x"
+    )
     assert not done.answer["changed"]
     (warned,) = done.warned
     assert warned.startswith("[MT-108] ")
@@ -512,12 +523,14 @@ def test_a_missing_folder_is_refused_by_the_role_only(
 ) -> None:
     gone = str(tmp_path / "gone")
     with pytest.raises(EndedError, match=r"\[MT-106\]"):
-        ran(monkeypatch, tmp_path, folder=gone)
-    done = ran(monkeypatch, tmp_path, state="written", folder=gone, content="x")
+        record_commands(monkeypatch, tmp_path, folder=gone)
+    done = record_commands(monkeypatch, tmp_path, state="written", folder=gone, content="x")
     assert done.answer == {"changed": False, "own": True, "program": "", "path": ""}
     assert "[MT-106]" in done.warned[0]
     # the folder of the distribution, which is missing before its package is installed
-    assert ran(monkeypatch, tmp_path, usual=gone).answer["path"] == f"{gone}/fullmesh.prom"
+    assert (
+        record_commands(monkeypatch, tmp_path, usual=gone).answer["path"] == f"{gone}/fullmesh.prom"
+    )
 
 
 def test_an_exporter_that_does_not_listen_is_named(
@@ -527,7 +540,7 @@ def test_an_exporter_that_does_not_listen_is_named(
     with pytest.raises(
         EndedError, match=r"\[MT-107\] prometheus-node-exporter.service was started"
     ):
-        ran(monkeypatch, tmp_path, wait=1)
+        record_commands(monkeypatch, tmp_path, wait=1)
 
 
 def test_an_exporter_that_listens_ends_the_wait(
@@ -547,6 +560,6 @@ def test_an_exporter_that_listens_ends_the_wait(
         lambda _, names: dict.fromkeys(names, "installed"),
     )
     monkeypatch.setattr(verification_textfile.node_exporter, "is_listening", lambda pid: pid == "1")
-    done = ran(monkeypatch, tmp_path, wait=9, seen=[listener])
+    done = record_commands(monkeypatch, tmp_path, wait=9, seen=[listener])
     assert done.answer["path"] == f"{tmp_path}/fullmesh.prom"
     assert not done.answer["own"]

@@ -35,12 +35,12 @@ torch==2.10.0 ; {LINUX} \\
 """
 
 
-def heads(text: str) -> list[str]:
+def list_requirements(text: str) -> list[str]:
     return [line.split(" --hash")[0].rstrip() for line in wheel_locks.parse_logical_lines(text)]
 
 
 def test_markers_contain_only_differences_between_targets() -> None:
-    assert heads(torch_locks.render_lock_entries(RESOLVED)) == [
+    assert list_requirements(torch_locks.render_lock_entries(RESOLVED)) == [
         "filelock==4.1.0 ; python_version == '3.10'",
         "filelock==4.2.12 ; python_version >= '3.11'",
         "networkx==3.6.1 ; python_version == '3.11'",
@@ -50,7 +50,7 @@ def test_markers_contain_only_differences_between_targets() -> None:
         "(platform_machine == 'x86_64' and sys_platform == 'linux')",
         "torch==2.10.0",
     ]
-    alone = heads(torch_locks.render_lock_entries(RESOLVED, ["x86_64"]))
+    alone = list_requirements(torch_locks.render_lock_entries(RESOLVED, ["x86_64"]))
     assert "nvidia-cuda-runtime-cu12==12.8.90" in alone
     assert "setuptools==84.2.1" in alone
 

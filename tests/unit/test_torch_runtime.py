@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_samples import seen, wheels
+from torch_samples import make_node, wheels
 
 from fullmesh.filters import torch_runtime
 from fullmesh.observed.wheel_locks import filter_lock_lines
@@ -97,7 +97,7 @@ LOCK = roles_torch_runtime.WheelSettings(lock="lock", index="")
 
 def test_a_cluster_downloads_each_thing_once() -> None:
     one, other = "a" * 64, "b" * 64
-    nodes = [(LOCK, seen(have=[one, other])), (LOCK, seen(glibc=[2, 39], have=[other]))]
+    nodes = [(LOCK, make_node(have=[one, other])), (LOCK, make_node(glibc=[2, 39], have=[other]))]
     (target,) = roles_torch_runtime.list_wheel_targets(nodes)
     assert target["glibc"] == [2, 34]
     assert target["have"] == [other]
@@ -106,12 +106,12 @@ def test_a_cluster_downloads_each_thing_once() -> None:
 
 def test_each_difference_is_a_target_of_its_own() -> None:
     nodes = [
-        (LOCK, seen()),
-        (LOCK, seen(python="3.12")),
-        (LOCK, seen(machine="aarch64")),
-        (roles_torch_runtime.WheelSettings(lock="other", index=""), seen()),
-        (LOCK, seen(needed=False)),
-        (LOCK, seen(python="", fault="[TR-103] …")),
+        (LOCK, make_node()),
+        (LOCK, make_node(python="3.12")),
+        (LOCK, make_node(machine="aarch64")),
+        (roles_torch_runtime.WheelSettings(lock="other", index=""), make_node()),
+        (LOCK, make_node(needed=False)),
+        (LOCK, make_node(python="", fault="[TR-103] …")),
     ]
     assert len(roles_torch_runtime.list_wheel_targets(nodes)) == 4
     keys = {
@@ -124,7 +124,7 @@ def test_each_difference_is_a_target_of_its_own() -> None:
 def test_each_lock_is_asked_for_at_its_own_index() -> None:
     indexes = {"cpu": "https://a/cpu", "cuda": "https://a/cu130"}
     nodes = [
-        (roles_torch_runtime.WheelSettings(lock=lock, index=index), seen())
+        (roles_torch_runtime.WheelSettings(lock=lock, index=index), make_node())
         for lock, index in indexes.items()
     ]
     assert {
@@ -140,7 +140,7 @@ def test_a_glibc_number_without_bounds_is_not_counted_down_from() -> None:
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 34), st.integers(0, 1 << 36))
 def test_room_is_refused_exactly_when_it_is_short(free: int, bundle: int, unpacked: int) -> None:
     needed = wheels(bundle_bytes=bundle, installed_bytes=unpacked)
-    found = roles_torch_runtime.find_space_faults("el1", seen(free_bytes=free), needed)
+    found = roles_torch_runtime.find_space_faults("el1", make_node(free_bytes=free), needed)
     assert bool(found) == (free < 2 * bundle + unpacked)
     assert all(fault.code == "TR-105" and "el1" in fault.text for fault in found)
 

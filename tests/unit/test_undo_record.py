@@ -61,7 +61,7 @@ def answers(command: list[str]) -> tuple[int, str, str]:
     return 0, "", ""
 
 
-def short(command: list[str]) -> tuple[int, str]:
+def run_briefly(command: list[str]) -> tuple[int, str]:
     rc, out, err = answers(command)
     return rc, out + err
 
@@ -113,7 +113,7 @@ def static_ip(root: Path) -> Any:
 
 
 def selinux_mode(root: Path) -> Any:
-    there = selinux.SelinuxNode(str(root), short)
+    there = selinux.SelinuxNode(str(root), run_briefly)
     switch = selinux.SelinuxSwitch(there, {"mode": "keep", "staged": False}, False)
     return switch.restored()["changed"], (root / "sys/fs/selinux/enforce").read_text()
 
@@ -121,13 +121,13 @@ def selinux_mode(root: Path) -> Any:
 def peer_firewall(root: Path) -> Any:
     there = undo.NodeSystem(str(root), answers)
     return (
-        peers.Firewall({"ufw": "carry"}, False, short, str(root)).observed.ran_before(),
+        peers.Firewall({"ufw": "carry"}, False, run_briefly, str(root)).observed.ran_before(),
         undo.Restoration(there, "peer_firewall", False, []).run()["remove_packages"],
     )
 
 
 def takeover(root: Path) -> Any:
-    firewall = peers.Firewall({"ufw": "carry"}, False, short, str(root))
+    firewall = peers.Firewall({"ufw": "carry"}, False, run_briefly, str(root))
     said = firewall.observed.waits_for_ufw(), firewall.services.restore_ufw()["changed"]
     file = root / "etc/ufw/ufw.conf"
     info = file.stat()
@@ -304,7 +304,7 @@ def test_an_unconfirmed_takeover_forgets_its_backup(
         engine, "arm", lambda run, name, seconds, paths, *_, **__: armed.append(paths)
     )
     firewall = peers.Firewall(
-        {"ufw": "carry", "rollback_seconds": 60, "token": ""}, False, short, str(node)
+        {"ufw": "carry", "rollback_seconds": 60, "token": ""}, False, run_briefly, str(node)
     )
     firewall.observed.ufw_on = True
     monkeypatch.setattr(preserve, "PLACE", str(node / "kept"))

@@ -52,7 +52,7 @@ def send(reporter: slow.SlowReporter, kind: Any, name: str, **more: Any) -> None
     reporter.take(NodeMessage(name, "event", event=event, at_ns=START + 300_000))
 
 
-def look(reporter: slow.SlowReporter, nodes: dict[str, NodeHang]) -> list[str]:
+def judge_answers(reporter: slow.SlowReporter, nodes: dict[str, NodeHang]) -> list[str]:
     """All nodes answer, and the controller judges."""
     for name, one in nodes.items():
         send(reporter, "ranks", name, text=hang.pack_answer(one))
@@ -89,21 +89,21 @@ def reporter() -> slow.SlowReporter:
 
 def test_a_slow_rank_is_reported_once(reporter: slow.SlowReporter, queries: list[str]) -> None:
     samples = record("slow_sleep")
-    assert look(reporter, samples[0]) == []
-    assert look(reporter, samples[1]) == []
+    assert judge_answers(reporter, samples[0]) == []
+    assert judge_answers(reporter, samples[1]) == []
     assert queries == []
-    (line,) = look(reporter, samples[2])
+    (line,) = judge_answers(reporter, samples[2])
     assert line.startswith("[HG-163] the job continues, but rank 0 waits ")
     assert "for rank 1 (n2). Reason: it sleeps at /home/user/train.py:20. Seen: " in line
     assert "Fix: " in line
     assert queries == ["127.0.0.1:29500"]
-    assert look(reporter, samples[3]) == []
+    assert judge_answers(reporter, samples[3]) == []
     assert len(queries) == 1
 
 
 def test_a_healthy_job_is_never_queried(reporter: slow.SlowReporter, queries: list[str]) -> None:
     for sample in record("healthy_even"):
-        assert look(reporter, sample) == []
+        assert judge_answers(reporter, sample) == []
     assert queries == []
 
 
@@ -115,10 +115,10 @@ def test_an_error_of_the_judgement_is_reported_once(
 
     monkeypatch.setattr(reporter, "find", fail)
     sample = record("healthy_even")[0]
-    (line,) = look(reporter, sample)
+    (line,) = judge_answers(reporter, sample)
     assert line.startswith("Fullmesh could not judge whether a rank is slow: OSError: no process")
     assert "Check: ./fullmesh hang" in line
-    assert look(reporter, sample) == look(reporter, sample) == []
+    assert judge_answers(reporter, sample) == judge_answers(reporter, sample) == []
 
 
 def test_one_slow_judgement_is_not_reported(
@@ -128,7 +128,7 @@ def test_one_slow_judgement_is_not_reported(
     find, calls = reporter.find, iter([True, True, False, True, False])
     monkeypatch.setattr(reporter, "find", lambda answers: find(answers) if next(calls) else {})
     for number in (0, 1, 2, 3, 3):
-        assert look(reporter, samples[number]) == []
+        assert judge_answers(reporter, samples[number]) == []
     assert queries == []
 
 
@@ -138,14 +138,14 @@ def test_a_rank_that_becomes_slow_again_is_news(
     monkeypatch.setattr(slow, "KEPT", 8)
     samples = record("slow_sleep")
     for sample in samples[:3]:
-        last = look(reporter, sample)
+        last = judge_answers(reporter, sample)
     assert last
     find = reporter.find
     monkeypatch.setattr(reporter, "find", lambda _: {})
-    assert look(reporter, samples[3]) == look(reporter, samples[3]) == []
+    assert judge_answers(reporter, samples[3]) == judge_answers(reporter, samples[3]) == []
     monkeypatch.setattr(reporter, "find", find)
-    assert look(reporter, samples[3]) == []
-    assert look(reporter, samples[3]) == last
+    assert judge_answers(reporter, samples[3]) == []
+    assert judge_answers(reporter, samples[3]) == last
 
 
 def test_nodes_that_do_not_answer_are_waited_for(reporter: slow.SlowReporter) -> None:
@@ -160,14 +160,14 @@ def test_a_damaged_answer_is_left_out(
     text: str, reporter: slow.SlowReporter, queries: list[str]
 ) -> None:
     samples = record("slow_sleep")
-    look(reporter, samples[0])
+    judge_answers(reporter, samples[0])
     send(reporter, "ranks", "n1", text=text)
     send(reporter, "ranks", "n2", text=hang.pack_answer(samples[1]["n2"]))
     if reporter.judging is not None:
         reporter.judging.join(30)
         assert reporter.lines() == []
-    assert look(reporter, samples[1]) == []
-    assert look(reporter, samples[2]) != []
+    assert judge_answers(reporter, samples[1]) == []
+    assert judge_answers(reporter, samples[2]) != []
 
 
 def test_the_node_sends_its_ranks_to_the_controller_alone(

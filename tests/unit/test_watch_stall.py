@@ -25,7 +25,7 @@ from fullmesh.watch import remote
 SECOND = watch_stall.SECOND
 
 
-def later(ranks: list[Rank], seconds: float) -> list[Rank]:
+def age_ranks(ranks: list[Rank], seconds: float) -> list[Rank]:
     """Return the same unmoved ranks, sampled this many seconds after their last operation."""
     found = copy.deepcopy(ranks)
     for one in found:
@@ -34,7 +34,7 @@ def later(ranks: list[Rank], seconds: float) -> list[Rank]:
     return found
 
 
-def old(ranks: list[Rank]) -> list[Rank]:
+def make_old_ranks(ranks: list[Rank]) -> list[Rank]:
     """Return ranks that have finished many operations before."""
     for one in ranks:
         for entry in one["entries"]:
@@ -45,27 +45,27 @@ def old(ranks: list[Rank]) -> list[Rank]:
 @pytest.fixture(params=["late_sleep", "gpu_asleep", "gpu_both"])
 def ranks(request: pytest.FixtureRequest) -> list[Rank]:
     """Return a recorded job with Gloo, NCCL, or both: rank 1 sleeps, and rank 0 waits for it."""
-    return old(hang_records.load(request.param)[-1])
+    return make_old_ranks(hang_records.load(request.param)[-1])
 
 
 def test_a_hung_job_is_reported_once_and_so_is_its_progress(ranks: list[Rank]) -> None:
     progress = watch_stall.JobProgress(60)
-    assert progress.judge(later(ranks, 59)) is None
-    assert progress.judge(later(ranks, 61)) == "stalled"
-    assert progress.judge(later(ranks, 90)) is None
-    assert progress.judge(later(ranks, 1)) == "moving"
-    assert progress.judge(later(ranks, 1)) is None
+    assert progress.judge(age_ranks(ranks, 59)) is None
+    assert progress.judge(age_ranks(ranks, 61)) == "stalled"
+    assert progress.judge(age_ranks(ranks, 90)) is None
+    assert progress.judge(age_ranks(ranks, 1)) == "moving"
+    assert progress.judge(age_ranks(ranks, 1)) is None
 
 
 def test_a_repeated_stall_is_reported_only_if_longer(
     ranks: list[Rank],
 ) -> None:
     progress = watch_stall.JobProgress(60)
-    assert progress.judge(later(ranks, 70)) == "stalled"
-    assert progress.judge(later(ranks, 100)) is None
-    assert progress.judge(later(ranks, 1)) == "moving"
-    assert progress.judge(later(ranks, 140)) is None
-    assert progress.judge(later(ranks, 151)) == "stalled"
+    assert progress.judge(age_ranks(ranks, 70)) == "stalled"
+    assert progress.judge(age_ranks(ranks, 100)) is None
+    assert progress.judge(age_ranks(ranks, 1)) == "moving"
+    assert progress.judge(age_ranks(ranks, 140)) is None
+    assert progress.judge(age_ranks(ranks, 151)) == "stalled"
 
 
 def test_a_job_of_long_steps_is_given_its_own_time(ranks: list[Rank]) -> None:
@@ -74,27 +74,27 @@ def test_a_job_of_long_steps_is_given_its_own_time(ranks: list[Rank]) -> None:
         for number, entry in enumerate(one["entries"]):
             entry["created_ns"] = 1_000 * SECOND + number * 30 * SECOND
     progress = watch_stall.JobProgress(60)
-    assert progress.judge(later(ranks, 100)) is None
-    assert progress.judge(later(ranks, 151)) == "stalled"
+    assert progress.judge(age_ranks(ranks, 100)) is None
+    assert progress.judge(age_ranks(ranks, 151)) == "stalled"
 
 
 def test_a_job_that_still_loads_its_model_is_given_more() -> None:
     young = hang_records.load("late_sleep")[-1]
     progress = watch_stall.JobProgress(60)
-    assert progress.judge(later(young, 290)) is None
-    assert progress.judge(later(young, 301)) == "stalled"
+    assert progress.judge(age_ranks(young, 290)) is None
+    assert progress.judge(age_ranks(young, 301)) == "stalled"
 
 
 def test_healthy_and_silent_ranks_are_no_stall() -> None:
     progress = watch_stall.JobProgress(5)
     for sample in hang_records.load("healthy") + hang_records.load("long_step"):
-        assert progress.judge(old(sample)) is None
+        assert progress.judge(make_old_ranks(sample)) is None
     assert progress.judge([]) is None
     assert progress.judge([ask.make_absent_rank(0, 2, "n1", "", gone=False)]) is None
 
 
 def test_the_rank_that_local_ranks_wait_for_comes_first(ranks: list[Rank]) -> None:
-    said = watch_stall.describe_stall(later(ranks, 75), hang.describe_rank)
+    said = watch_stall.describe_stall(age_ranks(ranks, 75), hang.describe_rank)
     assert said.startswith(
         f"[WA-109] no progress for 75 s. Ranks here: rank 1 (process {ranks[1]['pid']}): out of"
     )
@@ -105,7 +105,7 @@ def test_the_rank_that_local_ranks_wait_for_comes_first(ranks: list[Rank]) -> No
 
 
 def test_a_thread_follows_the_job_until_its_end(ranks: list[Rank]) -> None:
-    seen = [later(ranks, 1), later(ranks, 70), later(ranks, 71), later(ranks, 1)]
+    seen = [age_ranks(ranks, 1), age_ranks(ranks, 70), age_ranks(ranks, 71), age_ranks(ranks, 1)]
     reported: list[tuple[EventKind, str]] = []
 
     def look() -> NodeHang:
@@ -121,7 +121,13 @@ def test_a_thread_follows_the_job_until_its_end(ranks: list[Rank]) -> None:
 
 
 def test_a_failed_sample_is_reported_once_and_the_watch_continues(ranks: list[Rank]) -> None:
-    answers: list[list[Rank] | None] = [None, None, later(ranks, 70), None, later(ranks, 71)]
+    answers: list[list[Rank] | None] = [
+        None,
+        None,
+        age_ranks(ranks, 70),
+        None,
+        age_ranks(ranks, 71),
+    ]
     reported: list[str] = []
 
     def look() -> NodeHang:
@@ -188,7 +194,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> stalled.StallReporter:
     return stalled.StallReporter({"plan": plan(2), "hosts": {}})
 
 
-def wait(one: stalled.StallReporter) -> list[str]:
+def list_wait_lines(one: stalled.StallReporter) -> list[str]:
     one.wait(30)
     return one.lines()
 
@@ -196,7 +202,7 @@ def wait(one: stalled.StallReporter) -> list[str]:
 def test_each_cause_is_reported_once_until_progress(asked: stalled.StallReporter) -> None:
     (cause,) = judge_job(hang_records.load("late_sleep"))
     asked.begin("a")
-    (line,) = wait(asked)
+    (line,) = list_wait_lines(asked)
     assert line.startswith(f"[HG-107] {cause.cause}. Seen: ")
     assert "Fix: " in line
     assert asked.lines() == []
@@ -204,11 +210,11 @@ def test_each_cause_is_reported_once_until_progress(asked: stalled.StallReporter
     assert verdict is not None
     assert verdict.causes() == [cause]
     asked.begin("a")
-    assert wait(asked) == []
+    assert list_wait_lines(asked) == []
     assert asked.take_verdict() is None
     asked.forget()
     asked.begin("a")
-    assert len(wait(asked)) == 1
+    assert len(list_wait_lines(asked)) == 1
 
 
 def test_a_failed_query_is_reported_and_the_next_one_follows(
@@ -221,12 +227,12 @@ def test_a_failed_query_is_reported_and_the_next_one_follows(
 
     monkeypatch.setattr(ask, "query_hang_nodes", fails)
     asked.begin("a")
-    (said,) = wait(asked)
+    (said,) = list_wait_lines(asked)
     assert said.startswith("[WA-111] The ranks hang, and Fullmesh could not find")
     assert "can't start new thread" in said
     monkeypatch.setattr(ask, "query_hang_nodes", well)
     asked.begin("a")
-    assert wait(asked)[0].startswith("[HG-107]")
+    assert list_wait_lines(asked)[0].startswith("[HG-107]")
 
 
 def test_only_the_watched_jobs_account_is_judged(
@@ -241,7 +247,7 @@ def test_only_the_watched_jobs_account_is_judged(
     for account, count in (("alice", 1), ("mallory", 0), ("a container's", 1)):
         asked.forget()
         asked.begin("a", account)
-        assert len([line for line in wait(asked) if "HG-107" in line]) == count
+        assert len([line for line in list_wait_lines(asked) if "HG-107" in line]) == count
 
 
 def test_a_query_does_not_run_twice_at_once(
@@ -257,5 +263,5 @@ def test_a_query_does_not_run_twice_at_once(
     monkeypatch.setattr(ask, "query_hang_nodes", slow)
     asked.begin("a")
     asked.begin("a")
-    assert wait(asked) == []
+    assert list_wait_lines(asked) == []
     assert len(calls) == 1

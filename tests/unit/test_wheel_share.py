@@ -23,7 +23,7 @@ import wheel_share
 from ansible.module_utils.fullmesh import torch_env, wheelhouse
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_samples import seen, wheels
+from torch_samples import make_node, wheels
 
 from fullmesh.roles import torch_runtime
 
@@ -94,11 +94,11 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Maker]:
             assert not one.thread.is_alive()
 
 
-def whole(one: Node) -> bool:
+def has_whole_file(one: Node) -> bool:
     return Path(one.store.path).read_bytes() == DATA
 
 
-def together(nodes: list[Node]) -> list[dict[str, Any]]:
+def fetch_together(nodes: list[Node]) -> list[dict[str, Any]]:
     """All but the first fetch at the same time, each from those above it."""
     reports: dict[int, dict[str, Any]] = {}
 
@@ -117,9 +117,9 @@ def together(nodes: list[Node]) -> list[dict[str, Any]]:
 
 def test_eight_nodes_get_it_and_none_sends_it_thrice(node: Maker) -> None:
     nodes = [node(0, DATA).serve(), *(node(n).serve() for n in range(1, 8))]
-    reports = together(nodes)
+    reports = fetch_together(nodes)
     assert all(report["complete"] and not report["reasons"] for report in reports)
-    assert all(whole(one) for one in nodes)
+    assert all(has_whole_file(one) for one in nodes)
     gave = collections.Counter(name for report in reports for name in report["from"])
     assert max(gave.values()) == torch_runtime.FAN_OUT
     assert sum(report["bytes"] for report in reports) == 7 * len(DATA)
@@ -174,7 +174,7 @@ def test_data_of_a_peer_needs_the_controllers_hash(node: Maker) -> None:
     report = last.fetch(liar)
     assert (report["complete"], report["damaged"] > 0, report["bytes"]) == (False, True, 0)
     report = last.fetch(liar, honest)
-    assert (report["complete"], report["from"], whole(last)) == (True, ["n2"], True)
+    assert (report["complete"], report["from"], has_whole_file(last)) == (True, ["n2"], True)
 
 
 def test_an_interrupted_transfer_resumes_and_verifies(node: Maker) -> None:
@@ -186,7 +186,7 @@ def test_an_interrupted_transfer_resumes_and_verifies(node: Maker) -> None:
     again = node(1)
     assert again.store.prepare() == 14
     report = again.fetch(seed)
-    assert (report["bytes"], whole(again)) == (len(DATA) - 14 * PIECE, True)
+    assert (report["bytes"], has_whole_file(again)) == (len(DATA) - 14 * PIECE, True)
     assert node(1).store.prepare() == len(MANIFEST["pieces"])
 
 
@@ -217,7 +217,7 @@ def test_one_blocked_path_is_named_and_stops_no_other(
         return real(address, seconds)
 
     monkeypatch.setattr(share.socket, "create_connection", shut)
-    reports = together(nodes)
+    reports = fetch_together(nodes)
     assert all(report["complete"] for report in reports)
     assert "timed out" in reports[2]["reasons"]["n1"]
     lonely = node(5)
@@ -253,7 +253,7 @@ def test_every_path_leads_to_the_first_node_without_crowding(count: int) -> None
 
 def test_the_sharing_pairs() -> None:
     plan = {"nodes": {name: {"node_rank": rank} for rank, name in enumerate("abcd")}}
-    bare = seen()
+    bare = make_node()
     nodes = {name: (bare, wheels()) for name in "dcba"}
     assert [torch_runtime.plan_bundle_handover(nodes, plan)[n]["sources"] for n in "abc"] == [
         [],
@@ -261,8 +261,8 @@ def test_the_sharing_pairs() -> None:
         ["a", "b", "d"],
     ]
     # a node that an interrupted run left with the whole bundle goes first, one with a half bundle does not
-    nodes["c"] = (seen(bundles={"1.tar": 9}), wheels())
-    nodes["b"] = (seen(bundles={"1.tar": 8}), wheels())
+    nodes["c"] = (make_node(bundles={"1.tar": 9}), wheels())
+    nodes["b"] = (make_node(bundles={"1.tar": 8}), wheels())
     assert torch_runtime.plan_bundle_handover(nodes, plan)["c"] == {"sources": [], "shared": True}
     # another Python's wheels, nothing to copy, no plan: no node to share with
     other = {
@@ -321,7 +321,7 @@ def test_four_nodes_cost_the_outside_as_much_as_two(
         served.clear()
         monkeypatch.setenv("PIP_CACHE_DIR", str(tmp_path / f"pip{count}"))
         (target,) = torch_runtime.list_wheel_targets(
-            [({"lock": str(lock), "index": ""}, seen())] * count
+            [({"lock": str(lock), "index": ""}, make_node())] * count
         )
         order = {
             "requirements": str(lock),
@@ -336,7 +336,7 @@ def test_four_nodes_cost_the_outside_as_much_as_two(
         bundle = Path(got["bundle"]).read_bytes()
         nodes = [node(10 * count, bundle, got["manifest"], name).serve()]
         nodes += [node(10 * count + n, b"", got["manifest"], name).serve() for n in range(1, count)]
-        assert all(report["complete"] for report in together(nodes))
+        assert all(report["complete"] for report in fetch_together(nodes))
         for one in nodes:
             unpacked = {
                 "wheels": str(one.folder),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_samples import built, dropped, large, link
+from report_samples import build_result, large, link, make_dropped_link
 from rich.console import Console
 
 from fullmesh import cli
@@ -48,7 +48,7 @@ def print_checks(result: Any, width: int, **more: bool) -> list[str]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_name_of_a_check_stays_on_its_line(width: int) -> None:
-    result = dropped()
+    result = make_dropped_link()
     shown = print_checks(result, width)
     begun = next(at for at, line in enumerate(shown) if line.startswith("id "))
     end = next(at for at, line in enumerate(shown) if line.startswith("from "))
@@ -73,7 +73,7 @@ def test_a_table_of_links_that_does_not_fit_is_omitted() -> None:
     assert "The table of links is wider than this terminal: see report.html." in shown
     assert not any(line.startswith("from ") for line in shown)
     assert any(line.startswith("from ") for line in print_checks(result, 240))
-    assert any(line.startswith("from ") for line in print_checks(built(), 60))
+    assert any(line.startswith("from ") for line in print_checks(build_result(), 60))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -196,7 +196,7 @@ def test_colours_are_for_terminals_that_want_them(
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     stream = kind()
-    terminal.print_result(built(), terminal.make_console(stream))
+    terminal.print_result(build_result(), terminal.make_console(stream))
     assert ("\x1b[1;32m" in stream.getvalue()) is coloured
     monkeypatch.setattr(sys, "stderr", stream)
     moves = isinstance(run.choose_view(options.AUTO), TerminalView)

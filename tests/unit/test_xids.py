@@ -78,7 +78,7 @@ def test_every_number_has_a_text_and_a_suitable_fix() -> None:
     assert all(xids.MEANINGS[one].stops for one in (48, 64, 79, 95, 119, 140))
 
 
-def said(*lines: str) -> list[Finding]:
+def find_findings(*lines: str) -> list[Finding]:
     """Return the findings for a node whose kernel wrote these lines ten seconds ago."""
     seen = copy.deepcopy(nodes_with_gpus())
     stamped = [f"4,{at},990000000,-;{line}" for at, line in enumerate(lines)]
@@ -87,7 +87,7 @@ def said(*lines: str) -> list[Finding]:
 
 
 def test_the_worst_report_of_a_node_is_named() -> None:
-    (found,) = said(CLEANUP, PAGE, RECOVERY, BUS, BUS)
+    (found,) = find_findings(CLEANUP, PAGE, RECOVERY, BUS, BUS)
     assert (found.code, found.node, found.severity) == ("VC-113", UBUNTU1, ERROR)
     assert "Xid 79 of 0000:3b:00: the GPU has fallen off the bus" in found.cause
     assert "(with Xid 154, Xid 31, Xid 45)" in found.cause
@@ -96,12 +96,12 @@ def test_the_worst_report_of_a_node_is_named() -> None:
 
 
 def test_a_programs_own_fault_is_a_warning() -> None:
-    (found,) = said(PAGE)
+    (found,) = find_findings(PAGE)
     assert found.severity == WARNING
     assert "The GPU is healthy" in found.fix
 
 
 def test_a_switch_that_fails_is_an_error() -> None:
-    (found,) = said(SWITCH, FATAL)
+    (found,) = find_findings(SWITCH, FATAL)
     assert found.severity == ERROR
     assert "SXid 23001 of 0000:59:00.0: an NVSwitch has a fatal error" in found.cause

@@ -8,7 +8,7 @@ from fullmesh.contract import convert_value
 from fullmesh.observed.torch import VenvSeen, WheelhouseResult
 
 
-def seen(**change: Any) -> VenvSeen:
+def make_node(**change: Any) -> VenvSeen:
     """A node that has no environment yet."""
     bare = {
         "python": "3.11",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hang_records import TRAIN, UNASKED, without
+from hang_records import TRAIN, UNASKED, remove_rank
 
 from causes.job_faults import make_known_fault
 
@@ -15,7 +15,7 @@ JOB_CHANGES = {
     "one that is not asked and one that sleeps": (
         ["HG-102", "HG-151"],
         "late_two_causes",
-        without(1, **UNASKED),
+        remove_rank(1, **UNASKED),
     ),
 }
 JOB_FAULTS = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hang_records import NO_STACK, without
+from hang_records import NO_STACK, remove_rank
 
 JOB_CHANGES = {
-    "nothing but records": (["HG-110"], "late_four", without(2, **NO_STACK)),
+    "nothing but records": (["HG-110"], "late_four", remove_rank(2, **NO_STACK)),
 }

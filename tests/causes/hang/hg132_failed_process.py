@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hang_jobs import MAIN
-from hang_records import launched, without
+from hang_records import launched, remove_rank
 
 from causes.job_faults import LOGGER, MAKE_GROUPS, MEMORY, REMOVE_GROUPS, JobFault
 
@@ -14,7 +14,7 @@ JOBS = {
 }
 JOB_CHANGES = {
     "a launcher ends the others": (["HG-132"], "aborted", launched),
-    "a rank has gone, nobody knows how": (["HG-132"], "killed", without(1, exit_code=None)),
+    "a rank has gone, nobody knows how": (["HG-132"], "killed", remove_rank(1, exit_code=None)),
 }
 LAB_JOBS = {
     "oom": (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hang_records import UNASKED, without
+from hang_records import UNASKED, remove_rank
 
 JOB_CHANGES = {
-    "a rank that is not asked": (["HG-151"], "late_four", without(2, **UNASKED)),
+    "a rank that is not asked": (["HG-151"], "late_four", remove_rank(2, **UNASKED)),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boot_changes import TABLES, kept, unit
+from boot_changes import TABLES, set_boot_part, unit
 from records import EL1 as EL
 from records import UBUNTU1 as UB
 
@@ -28,9 +28,9 @@ WALL_FILE = "table inet wall { chain input { type filter hook input priority 0; 
 CHANGES = {
     "firewalld stopped": Change(UB, unit("firewalld.service", active="inactive")),
     "firewalld failed": Change(EL, unit("firewalld.service", EL, active="failed")),
-    "ufw enabled": Change(UB, combine(unit("ufw.service"), kept("ufw", value=True))),
+    "ufw enabled": Change(UB, combine(unit("ufw.service"), set_boot_part("ufw", value=True))),
     "nftables' file": Change(
-        UB, combine(unit("nftables.service", file="enabled"), kept("tables", TABLES))
+        UB, combine(unit("nftables.service", file="enabled"), set_boot_part("tables", TABLES))
     ),
 }
 FAULTS = (Fault("boot-firewall", TUNED, write_nft_file(WALL_FILE)),)

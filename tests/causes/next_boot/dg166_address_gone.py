@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boot_changes import kept
+from boot_changes import set_boot_part
 from records import UBUNTU1 as UB
 
 from causes.changes import Change
@@ -10,7 +10,7 @@ from causes.faults import TUNED, Fault, edit_file
 
 CHANGES = {
     "the address was typed in": Change(
-        UB, kept("address", {"card": "eth1", "leased": False, "kept": False})
+        UB, set_boot_part("address", {"card": "eth1", "leased": False, "kept": False})
     ),
 }
 FAULTS = (

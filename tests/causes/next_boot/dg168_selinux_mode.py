@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from boot_changes import kept, selinux
+from boot_changes import selinux, set_boot_part
 from records import UBUNTU1 as UB
 
 from causes.changes import Change, combine
 
 CHANGES = {
-    "setenforce 0": Change(UB, combine(selinux("permissive"), kept("selinux_kept", "enforcing"))),
+    "setenforce 0": Change(
+        UB, combine(selinux("permissive"), set_boot_part("selinux_kept", "enforcing"))
+    ),
 }

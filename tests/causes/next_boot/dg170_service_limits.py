@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boot_changes import kept, unit
+from boot_changes import set_boot_part, unit
 from records import UBUNTU1 as UB
 
 from causes.changes import Break, Change, combine
@@ -12,8 +12,8 @@ def change_limits(
     now: str, later: str, source: str = "/etc/systemd/system.conf.d/memlock.conf"
 ) -> Break:
     return combine(
-        kept("limits", {"DefaultLimitMEMLOCK": now}),
-        kept("limits_kept", {"DefaultLimitMEMLOCK": {"value": later, "source": source}}),
+        set_boot_part("limits", {"DefaultLimitMEMLOCK": now}),
+        set_boot_part("limits_kept", {"DefaultLimitMEMLOCK": {"value": later, "source": source}}),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mux_master
 import pytest
-from ask_connections import asked, result, way
+from ask_connections import make_query, result, way
 
 from fullmesh.ask import mux
 
@@ -16,7 +16,7 @@ from fullmesh.ask import mux
 def test_a_kept_connection_is_used_without_ssh(short: Path) -> None:
     master = mux_master.Master(short)
     there = way(short, ssh="exit 99")
-    assert result(there, asked("", text="x"))["text"] == "x"
+    assert result(there, make_query("", text="x"))["text"] == "x"
     assert master.commands == [there.command]
     master.close()
 
@@ -25,22 +25,22 @@ def test_a_kept_connection_is_used_without_ssh(short: Path) -> None:
 @pytest.mark.parametrize("kind", ["denies", "other"])
 def test_a_refused_session_falls_back_to_ssh(short: Path, kind: str) -> None:
     master = mux_master.Master(short, kind)
-    assert result(way(short), asked("", text="x"))["text"] == "x"
+    assert result(way(short), make_query("", text="x"))["text"] == "x"
     assert master.commands == []
     master.close()
 
 
 @pytest.mark.usefixtures("_told")
 def test_a_socket_without_listener_falls_back_to_ssh(short: Path) -> None:
-    assert result(way(short), asked("", text="x"))["text"] == "x"
+    assert result(way(short), make_query("", text="x"))["text"] == "x"
     short.touch()
-    assert result(way(short), asked("", text="x"))["text"] == "x"
+    assert result(way(short), make_query("", text="x"))["text"] == "x"
 
 
 @pytest.mark.usefixtures("_told")
 def test_a_connection_that_breaks_is_asked_for_once_more(short: Path) -> None:
     master = mux_master.Master(short, "cuts")
-    said = result(way(short), asked("", text="x"))
+    said = result(way(short), make_query("", text="x"))
     assert said["unreachable"] is True
     assert said["msg"].startswith("[AK-102] the connection was lost before")
     assert len(master.commands) == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ask_connections import TEST, asked, result, started_node, way
+from ask_connections import TEST, make_query, result, started_node, way
 
 from fullmesh.ask import answers, channel, program, rounds, talk
 from fullmesh.settings import ROOT
@@ -19,7 +19,7 @@ from fullmesh.settings import ROOT
 
 @pytest.mark.usefixtures("_told")
 def test_a_program_ends_with_the_controller(private: Path) -> None:
-    line = asked(private, how="sleep", text="60", seconds=60).line(
+    line = make_query(private, how="sleep", text="60", seconds=60).line(
         "M", program.build_query_program(TEST.module)
     )
     node = started_node(line + program.build_query_program(TEST.module).data)
@@ -28,7 +28,7 @@ def test_a_program_ends_with_the_controller(private: Path) -> None:
     assert node.wait(timeout=10) == -9
 
 
-def together(
+def ask_together(
     ways: dict[str, channel.ConnectionSpec], questions: dict[str, talk.NodeQuery], first: str
 ) -> Any:
     """Ask all, and stop the rest once *first* has answered."""
@@ -50,10 +50,10 @@ def together(
 def test_others_are_stopped_once_one_part_has_failed(private: Path) -> None:
     ways = {"bad": way(None), "good": way(None)}
     questions = {
-        "bad": asked(private, text="x", seconds=60),
-        "good": asked(private, how="stoppable", text="60", seconds=60),
+        "bad": make_query(private, text="x", seconds=60),
+        "good": make_query(private, how="stoppable", text="60", seconds=60),
     }
-    found = together(ways, questions, "bad")
+    found = ask_together(ways, questions, "bad")
     assert answers.build_task_result(ways["good"], found["good"])["text"] == "stopped"
 
 
@@ -64,8 +64,8 @@ def test_a_node_that_ignores_the_stop_delays_no_other(
     monkeypatch.setattr(talk, "STOP_SECONDS", 0.5)
     deaf = "sleep 60"
     ways = {"bad": way(None), "deaf": way(None, command=deaf)}
-    questions = {host: asked(private, text="x", seconds=60) for host in ways}
-    assert isinstance(together(ways, questions, "bad")["deaf"], rounds.QueryTimeout)
+    questions = {host: make_query(private, text="x", seconds=60) for host in ways}
+    assert isinstance(ask_together(ways, questions, "bad")["deaf"], rounds.QueryTimeout)
 
 
 def test_a_person_looks_at_the_controller_without_ssh() -> None:
@@ -75,7 +75,7 @@ def test_a_person_looks_at_the_controller_without_ssh() -> None:
 
 @pytest.mark.usefixtures("_told")
 def test_a_node_that_stops_in_mid_answer_is_lost(private: Path) -> None:
-    question = replace(asked(private, how="sleep", text="60", seconds=60), silence=1.0)
+    question = replace(make_query(private, how="sleep", text="60", seconds=60), silence=1.0)
     said = result(way(None, command="echo x; sleep 60"), question)
     assert said["msg"].startswith(
         "[AK-102] the connection was lost before the node answered: it was"
@@ -132,8 +132,8 @@ class Modules:
 def test_a_failed_part_stops_the_others_and_is_named_first(private: Path, action: Any) -> None:
     ways = {"bad": way(None), "good": way(None)}
     questions = {
-        "bad": asked(private, how="fail", text="no room", seconds=60),
-        "good": asked(private, how="stoppable", text="60", seconds=60),
+        "bad": make_query(private, how="fail", text="no room", seconds=60),
+        "good": make_query(private, how="stoppable", text="60", seconds=60),
     }
     asking = action.RunningQueries(ways, questions, Modules(), hold=False, together=True)
     found = asyncio.run(asking.ask())
@@ -150,7 +150,7 @@ def test_hosts_that_run_their_module_stop_and_are_stopped(
 ) -> None:
     ready = tmp_path / "ready"
     modules = Modules(ready, bad={"failed": True, "msg": "[VC-305] it may not."})
-    questions = {"good": asked(private, how="stoppable", text=f"60 {ready}", seconds=60)}
+    questions = {"good": make_query(private, how="stoppable", text=f"60 {ready}", seconds=60)}
     asking = action.RunningQueries(
         {"good": way(None)}, questions, modules, hold=False, together=True
     )
@@ -164,8 +164,8 @@ def test_hosts_that_run_their_module_stop_and_are_stopped(
 def test_unrelated_answers_stop_no_other_node(private: Path, action: Any) -> None:
     ways = {"bad": way(None), "good": way(None)}
     questions = {
-        "bad": asked(private, how="fail", text="no room", seconds=60),
-        "good": asked(private, text="x", seconds=60),
+        "bad": make_query(private, how="fail", text="no room", seconds=60),
+        "good": make_query(private, text="x", seconds=60),
     }
     asking = action.RunningQueries(ways, questions, Modules(), hold=False, together=False)
     found = asyncio.run(asking.ask())

@@ -15,7 +15,7 @@ from typing import cast
 
 import mux_master
 import pytest
-from ask_connections import TEST, asked, result, started_node, way
+from ask_connections import TEST, make_query, result, started_node, way
 
 from fullmesh.ask import answers, channel, program, rounds, talk
 from fullmesh.model import reach
@@ -24,7 +24,7 @@ from fullmesh.model import reach
 @pytest.mark.usefixtures("_told")
 def test_banners_and_other_output_are_not_an_answer() -> None:
     noisy = 'echo "Welcome to 192.0.2.7"; echo "Authorised use only" >&2; printf "no line end"; exec /bin/sh -c "$1"'
-    said = result(way(None, ssh=noisy), asked("", how="print", text="x"))
+    said = result(way(None, ssh=noisy), make_query("", how="print", text="x"))
     assert said == {"changed": False, "text": "x", "ansible_facts": {"of": "it"}}
 
 
@@ -37,7 +37,7 @@ def test_a_hanging_node_is_named_after_all_others_answered(ssh: str) -> None:
     found = asyncio.run(
         rounds.query_all_nodes(
             ways,
-            dict.fromkeys(ways, asked("", text="x", seconds=2)),
+            dict.fromkeys(ways, make_query("", text="x", seconds=2)),
             5,
             lambda host, _: when.setdefault(host, time.monotonic() - begun),
         )
@@ -52,13 +52,13 @@ def test_a_hanging_node_is_named_after_all_others_answered(ssh: str) -> None:
 @pytest.mark.usefixtures("_told")
 def test_a_silent_open_connection_is_abandoned(short: Path) -> None:
     master = mux_master.Master(short, "mute")
-    assert "[AK-101]" in result(way(short), asked("", seconds=1))["msg"]
+    assert "[AK-101]" in result(way(short), make_query("", seconds=1))["msg"]
     master.close()
 
 
 @pytest.mark.usefixtures("_told")
 def test_a_program_over_its_deadline_is_ended_on_the_node(private: Path) -> None:
-    line = asked(private, how="sleep", text="60", seconds=1).line(
+    line = make_query(private, how="sleep", text="60", seconds=1).line(
         "M", program.build_query_program(TEST.module)
     )
     question = {**json.loads(line), "seconds": 1}
@@ -71,7 +71,7 @@ def test_a_program_over_its_deadline_is_ended_on_the_node(private: Path) -> None
 @pytest.mark.usefixtures("_told")
 def test_waiting_for_a_turn_is_not_waiting_for_an_answer() -> None:
     ways = {str(number): way(None, ssh='sleep 0.7; exec /bin/sh -c "$1"') for number in range(4)}
-    questions = dict.fromkeys(ways, asked("", text="x", seconds=2))
+    questions = dict.fromkeys(ways, make_query("", text="x", seconds=2))
     found = asyncio.run(rounds.query_all_nodes(ways, questions, 1))
     assert [answers.build_task_result(ways[host], one)["text"] for host, one in found.items()] == [
         "x"
@@ -90,7 +90,7 @@ SSH_SAYS = [
 
 @pytest.mark.parametrize(("ssh", "message", "why"), SSH_SAYS)
 def test_ssh_is_quoted_in_its_own_words(ssh: str, message: str, why: str) -> None:
-    said = result(way(None, ssh=ssh), asked(""))
+    said = result(way(None, ssh=ssh), make_query(""))
     assert said == {"changed": False, "unreachable": True, "msg": message}
     found = reach.explain_reach_failure(message, "192.0.2.7")
     assert found is not None
@@ -102,7 +102,7 @@ def test_a_connection_that_breaks_in_mid_answer_is_tried_twice(tmp_path: Path) -
     count = tmp_path / "count"
     # as much as asks for the program, and the beginning of an answer
     ssh = f'echo x >> {count}; /bin/sh -c "$1" | dd bs=1 count=50 2>/dev/null; exit 255'
-    said = result(way(None, ssh=ssh), asked("", text="x"))
+    said = result(way(None, ssh=ssh), make_query("", text="x"))
     assert said["unreachable"] is True
     assert "[AK-102]" in said["msg"]
     assert count.read_text() == "x\nx\n"
@@ -134,7 +134,7 @@ def test_a_hostile_answer_costs_no_other_node_its_answer(tmp_path: Path, text: s
     (tmp_path / "lying.py").write_text(lying)
     ways = {"evil": way(None, ssh=f"exec {sys.executable} {tmp_path}/lying.py"), "good": way(None)}
     found = asyncio.run(
-        rounds.query_all_nodes(ways, dict.fromkeys(ways, asked("", text="x", seconds=20)), 5)
+        rounds.query_all_nodes(ways, dict.fromkeys(ways, make_query("", text="x", seconds=20)), 5)
     )
     assert answers.build_task_result(ways["good"], found["good"])["text"] == "x"
     assert answers.build_task_result(ways["evil"], found["evil"])["msg"].startswith("[AK-103]")
@@ -151,7 +151,7 @@ def test_an_unexpected_error_is_the_result_of_one_node(
 
     monkeypatch.setattr(rounds, "query_new_connection", talk_of)
     ways = {name: way(None, address=name) for name in ("evil", "good")}
-    found = asyncio.run(rounds.query_all_nodes(ways, dict.fromkeys(ways, asked("")), 5))
+    found = asyncio.run(rounds.query_all_nodes(ways, dict.fromkeys(ways, make_query("")), 5))
     assert "exit status 3: well" in answers.build_task_result(ways["good"], found["good"])["msg"]
     said = answers.build_task_result(ways["evil"], found["evil"])["msg"]
     assert said.startswith("[AK-103]")
@@ -185,7 +185,7 @@ def test_a_node_that_sends_byte_by_byte_is_searched_once() -> None:
 
 
 def test_a_sudo_refusal_is_quoted() -> None:
-    said = result(way(None, ssh="echo 'sudo: a password is required' >&2; exit 1"), asked(""))
+    said = result(way(None, ssh="echo 'sudo: a password is required' >&2; exit 1"), make_query(""))
     assert said["failed"] is True
     assert said["msg"].startswith(
         "[AK-103] no answer, but exit status 1: sudo: a password is required."
@@ -196,26 +196,28 @@ def test_a_sudo_refusal_is_quoted() -> None:
 
 
 def test_a_shell_that_does_something_else_is_shown() -> None:
-    said = result(way(None, ssh="echo This account is currently not available.; exit 1"), asked(""))
+    said = result(
+        way(None, ssh="echo This account is currently not available.; exit 1"), make_query("")
+    )
     assert "exit status 1: This account is currently not available." in said["msg"]
     assert "ssh ann@192.0.2.7 true" in said["msg"]
 
 
 def test_endless_output_is_cut_off() -> None:
     begun = time.monotonic()
-    said = result(way(None, ssh="yes"), asked("", seconds=30))
+    said = result(way(None, ssh="yes"), make_query("", seconds=30))
     assert said["msg"].startswith("[AK-103] no answer, but endless other output: y.")
     assert time.monotonic() - begun < 20
 
 
 @pytest.mark.usefixtures("_told")
 def test_a_crashing_program_is_reported_as_our_defect() -> None:
-    said = result(way(None), asked("", how="fail", text="of itself"))
+    said = result(way(None), make_query("", how="fail", text="of itself"))
     assert said["msg"] == (
         "[AK-104] the program failed on the node: ValueError: of itself. Report it with these lines."
     )
     assert "Traceback" in said["module_stderr"]
-    died = result(way(None), asked("", how="die", text="3"))
+    died = result(way(None), make_query("", how="die", text="3"))
     assert "exit status 3" in died["msg"]
 
 
@@ -223,7 +225,7 @@ def test_an_old_python_reports_its_version(tmp_path: Path) -> None:
     old = tmp_path / "python3"
     old.write_text("#!/bin/sh\necho 'fullmesh: Python 3.6.8' >&2; exit 1\n")
     old.chmod(0o755)
-    said = result(way(None, command=program.build_query_command([str(old)])), asked(""))
+    said = result(way(None, command=program.build_query_command([str(old)])), make_query(""))
     assert (said["failed"], said["python"]) == (True, "3.6.8")
 
 
@@ -234,7 +236,7 @@ def test_the_version_check_parses_on_an_old_python() -> None:
 
 def test_no_python_at_all(tmp_path: Path) -> None:
     missing = [str(tmp_path / "python3.99"), "python3.98"]
-    said = result(way(None, command=program.build_query_command(missing)), asked(""))
+    said = result(way(None, command=program.build_query_command(missing)), make_query(""))
     assert said["failed"] is True
     found = reach.explain_reach_failure(said["msg"] + said["module_stderr"], "192.0.2.7")
     assert found is not None
@@ -245,14 +247,15 @@ def test_no_python_at_all(tmp_path: Path) -> None:
 def test_the_first_available_python_is_used_and_reported(tmp_path: Path) -> None:
     several = [str(tmp_path / "python3.99"), sys.executable, "python3"]
     said = result(
-        way(None, command=program.build_query_command(several), found=True), asked("", text="x")
+        way(None, command=program.build_query_command(several), found=True),
+        make_query("", text="x"),
     )
     assert said["ansible_facts"] == {"of": "it", "discovered_interpreter_python": sys.executable}
 
 
 def test_no_ssh_at_all() -> None:
     there = channel.ConnectionSpec(["/nonexistent/ssh"], None, "true", True, False, "192.0.2.7", "")
-    said = result(there, asked(""))
+    said = result(there, make_query(""))
     assert said["unreachable"] is True
     assert "/nonexistent/ssh: No such file or directory" in said["msg"]
 
@@ -297,7 +300,7 @@ def test_nodes_without_answer_are_named_together() -> None:
 def test_a_changing_question_is_not_asked_twice(short: Path) -> None:
     assert [name for name, ask in program.KNOWN.items() if ask.reads] == ["node_facts"]
     master = mux_master.Master(short, "cuts")
-    question = asked("", text="x")
+    question = make_query("", text="x")
     said = result(way(short), replace(question, ask=replace(question.ask, reads=False)))
     assert said["unreachable"] is True
     assert len(master.commands) == 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.ask import boot
-from ask_connections import TEST, TOLD, ask, asked, result, way
+from ask_connections import TEST, TOLD, ask, make_query, result, way
 
 from fullmesh.ask import answers, program, rounds
 
@@ -27,9 +27,9 @@ def test_a_program_is_sent_once_and_replaces_the_older(private: Path, tmp_path: 
     heard = tmp_path / "heard"
     # what goes over the wire to the node, measured by tee
     there = way(None, ssh=f'tee -a {heard} | /bin/sh -c "$1"')
-    first = result(there, asked(private, text="x"))
+    first = result(there, make_query(private, text="x"))
     once = heard.stat().st_size
-    second = result(there, asked(private, text="x"))
+    second = result(there, make_query(private, text="x"))
     assert first == second == {"changed": False, "text": "x", "ansible_facts": {"of": "it"}}
     assert heard.stat().st_size - once == once - len(program.build_query_program(TEST.module).data)
     kept = sorted(one.name.partition("-")[0] for one in private.iterdir())
@@ -45,17 +45,17 @@ def test_a_program_that_is_not_kept_compiles_only_its_imports(tmp_path: Path) ->
         f"{TOLD}\ndef unused():\n    from . import broken\n"
     )
     (tmp_path / "utils/fullmesh/broken.py").write_text("(")
-    assert result(way(None), asked("", text="x"))["text"] == "x"
+    assert result(way(None), make_query("", text="x"))["text"] == "x"
 
 
 @pytest.mark.usefixtures("_told")
 @pytest.mark.parametrize("damage", [b"", b"x" * 100, b"half"])
 def test_a_truncated_program_is_not_used(private: Path, damage: bytes) -> None:
-    result(way(None), asked(private, text="x"))
+    result(way(None), make_query(private, text="x"))
     (mine,) = private.glob("told-*")
     whole = mine.read_bytes()
     mine.write_bytes(whole[:200] if damage == b"half" else damage)
-    assert result(way(None), asked(private, text="y"))["text"] == "y"
+    assert result(way(None), make_query(private, text="y"))["text"] == "y"
     assert mine.read_bytes() == whole
 
 
@@ -63,7 +63,7 @@ def test_a_truncated_program_is_not_used(private: Path, damage: bytes) -> None:
 def test_a_folder_that_others_can_enter_is_not_used(private: Path) -> None:
     private.mkdir(parents=True)
     private.chmod(0o755)
-    outcome = ask(way(None), asked(private, text="x"))
+    outcome = ask(way(None), make_query(private, text="x"))
     assert isinstance(outcome, rounds.NodeReply)
     assert outcome.answer == {
         "python": sys.executable,
@@ -89,7 +89,7 @@ def test_a_full_disk_costs_only_that_it_travels_again(
 
 
 def test_a_program_with_a_wrong_checksum_is_not_run(tmp_path: Path) -> None:
-    question = asked("", text="x")
+    question = make_query("", text="x")
     made = program.QueryProgram(b"not it", "0" * 64)
     line = question.line("M", made)
     done = subprocess.run(

@@ -13,7 +13,7 @@ from ansible.module_utils.fullmesh.network.backends import (
     networkd,
     networkmanager,
 )
-from backend_links import Machine, refused
+from backend_links import Machine, refuse_netplan
 from network_samples import link
 
 
@@ -27,7 +27,7 @@ def test_the_tool_reads_it_first_and_its_words_come_back(name: str, tool: str) -
     def run(argv: list[str]) -> tuple[int, str, str]:
         asked.append(argv)
         assert Path(argv[-1]).exists()
-        return refused(argv)
+        return refuse_netplan(argv)
 
     files = network_owner.get_backend(name).build_files([link()])
     said = network_owner.get_backend(name).check_files(run, files)
@@ -50,7 +50,7 @@ def test_netplan_checks_our_file_with_the_future_others() -> None:
 
 @pytest.mark.parametrize("call", [networkd.check_files, networkmanager.check_files])
 def test_without_tools_nothing_is_claimed(call: Callable[..., str]) -> None:
-    assert call(refused, {}) == ""
+    assert call(refuse_netplan, {}) == ""
 
 
 def snapshots(state: dict[str, Any]) -> dict[str, Any]:

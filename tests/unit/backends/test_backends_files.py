@@ -14,11 +14,21 @@ from ansible.module_utils.fullmesh.network.backends import (
     netplan,
     networkd,
 )
-from backend_links import ADDRESS, BARE, CLOUD, MAC, MAIN, Machine, kept, pairs, recorded
+from backend_links import (
+    ADDRESS,
+    BARE,
+    CLOUD,
+    MAC,
+    MAIN,
+    Machine,
+    list_lost_lines,
+    pairs,
+    read_recording,
+)
 from network_samples import link
 
 
-def sourced(content: str) -> dict[str, str]:
+def source_ifcfg(content: str) -> dict[str, str]:
     """Return the variables that sh reads from an ifcfg file. NetworkManager's plugin reads it the same way."""
     script = f"set -eu\n{content}\nset"
     done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True, env={})
@@ -28,42 +38,42 @@ def sourced(content: str) -> dict[str, str]:
 
 def test_an_ifcfg_file_is_disabled_if_ours_is_a_keyfile() -> None:
     path = "/etc/sysconfig/network-scripts/ifcfg-ens33"
-    before = recorded("ifcfg-ens33-el7")
+    before = read_recording("ifcfg-ens33-el7")
     machine = Machine({path: before})
     after = str(machine.foreign("networkmanager", [link(interface="ens33")])[path])
-    assert sourced(after)["ONBOOT"] == "no"
+    assert source_ifcfg(after)["ONBOOT"] == "no"
     assert after.replace('# fullmesh: ONBOOT="yes"', 'ONBOOT="yes"') == before + "ONBOOT=no\n"
     assert machine.settle("networkmanager", [link(interface="ens33")]) == {}
 
 
 def test_an_ifcfg_file_for_our_nic_is_disabled_with_cloud_init() -> None:
     path = "/etc/sysconfig/network-scripts/ifcfg-Wired_connection_1"
-    before = recorded("ifcfg-eth0-el8-cloud").replace("DEVICE=eth0\n", "")
+    before = read_recording("ifcfg-eth0-el8-cloud").replace("DEVICE=eth0\n", "")
     route = "/etc/sysconfig/network-scripts/route-eth1"  # only read when its profile is brought up
     machine = Machine({path: before, route: "default via 10.9.0.1\n", **ADDRESS})
     changes = machine.foreign("networkmanager", [link()])
     assert set(changes) == {path, CLOUD}
-    assert sourced(str(changes[path]))["ONBOOT"] == "no"
+    assert source_ifcfg(str(changes[path]))["ONBOOT"] == "no"
     assert machine.settle("networkmanager", [link()]) == {}
 
 
 def test_backups_and_ifcfg_files_of_other_nics_are_unchanged() -> None:
     base = "/etc/sysconfig/network-scripts/ifcfg-"
     machine = Machine(
-        {base + "ens33": recorded("ifcfg-ens33-el7"), base + "eth1.bak": "DEVICE=eth1\n"}
+        {base + "ens33": read_recording("ifcfg-ens33-el7"), base + "eth1.bak": "DEVICE=eth1\n"}
     )
     assert machine.foreign("networkmanager", [link()]) == {}
 
 
 def test_debians_main_file_loses_our_stanzas_alone() -> None:
-    before = recorded("interfaces-debian")
+    before = read_recording("interfaces-debian")
     machine = Machine(dict(MAIN))
     changes = machine.foreign("ifupdown", [link()])
     after = str(changes["/etc/network/interfaces"])
     lines = after.splitlines()
     # eth0 keeps its line, without our interface
     assert lines.pop(lines.index("allow-hotplug eth0")) == "allow-hotplug eth0"
-    assert kept(before, "\n".join(lines)) == [
+    assert list_lost_lines(before, "\n".join(lines)) == [
         "allow-hotplug eth0 eth1",
         "iface eth1 inet static",
         "address 10.9.0.7/24",
@@ -83,10 +93,10 @@ def test_debians_main_file_loses_our_stanzas_alone() -> None:
 def test_the_cloud_init_stanza_is_removed_for_good() -> None:
     path = "/etc/network/interfaces.d/50-cloud-init"
     files = {"/etc/network/interfaces": "source-directory /etc/network/interfaces.d\n"}
-    machine = Machine({**files, **ADDRESS, path: recorded("interfaces-50-cloud-init")})
+    machine = Machine({**files, **ADDRESS, path: read_recording("interfaces-50-cloud-init")})
     changes = machine.foreign("ifupdown", [link()])
     assert set(changes) == {path, CLOUD}
-    assert kept(recorded("interfaces-50-cloud-init"), str(changes[path])) == [
+    assert list_lost_lines(read_recording("interfaces-50-cloud-init"), str(changes[path])) == [
         "auto eth1",
         "iface eth1 inet dhcp",
         "hwaddress 02:00:00:00:00:0a",
@@ -123,7 +133,7 @@ def test_networkd_adds_a_vlan_to_a_foreign_parent_by_drop_in() -> None:
     path = "/etc/systemd/network/00-fullmesh-eth1.network.d"
     state = {
         "/sys/class/net/eth0/ifindex": "6\n",
-        "/run/systemd/netif/links/6": recorded("networkd-link-netplan"),
+        "/run/systemd/netif/links/6": read_recording("networkd-link-netplan"),
     }
     machine = Machine(state)
     changes = machine.foreign("networkd", [BARE])
@@ -147,8 +157,8 @@ def test_networkd_writes_a_file_for_an_unmanaged_parent() -> None:
         ({}, {"critical": True}),
         ({netplan.PATH: common.HEAD + 'network: {ethernets: {"eth0": {}}}\n'}, {"critical": True}),
         ({"/etc/netplan/1.yaml": "network:\n  ethernets:\n    eth0.5: {}\n"}, {"critical": True}),
-        ({"/etc/netplan/50-cloud-init.yaml": recorded("50-cloud-init.netplan")}, {}),
-        ({"/etc/netplan/50.yaml": recorded("50-cloud-init-subiquity.netplan")}, {}),
+        ({"/etc/netplan/50-cloud-init.yaml": read_recording("50-cloud-init.netplan")}, {}),
+        ({"/etc/netplan/50.yaml": read_recording("50-cloud-init-subiquity.netplan")}, {}),
         ({"/etc/netplan/1.yaml": "macaddress: " + MAC, "/sys/class/net/eth0/address": MAC}, {}),
     ],
 )

@@ -11,19 +11,19 @@ from ansible.module_utils.fullmesh.network import owner as network_owner
 from ansible.module_utils.fullmesh.network.backends import (
     networkmanager,
 )
-from backend_links import ADDRESS, BOND, CLOUD, MAC, Machine, kept, recorded
+from backend_links import ADDRESS, BOND, CLOUD, MAC, Machine, list_lost_lines, read_recording
 from hypothesis import given
 from hypothesis import strategies as st
 from network_samples import link
 
 
 def test_cloud_inits_netplan_file_loses_our_addresses_alone() -> None:
-    path, before = "/etc/netplan/50-cloud-init.yaml", recorded("50-cloud-init.netplan")
+    path, before = "/etc/netplan/50-cloud-init.yaml", read_recording("50-cloud-init.netplan")
     machine = Machine({path: before, **ADDRESS})
     changes = machine.foreign("netplan", [link()])
     after = changes[path]
     assert isinstance(after, str)
-    assert kept(before, after) == [
+    assert list_lost_lines(before, after) == [
         "addresses:",
         "- 10.9.0.7/24",
         "nameservers:",
@@ -40,17 +40,23 @@ def test_cloud_inits_netplan_file_loses_our_addresses_alone() -> None:
 
 
 def test_the_installers_file_loses_its_only_entry_and_stays_yaml() -> None:
-    path, before = "/etc/netplan/00-installer-config.yaml", recorded("00-installer-config.netplan")
+    path, before = (
+        "/etc/netplan/00-installer-config.yaml",
+        read_recording("00-installer-config.netplan"),
+    )
     machine = Machine({path: before})
     changes = machine.foreign("netplan", [link()])
     assert set(changes) == {path}
     assert yaml.safe_load(str(changes[path])) == {"network": {"version": 2}}
-    assert kept(before, str(changes[path])) == ["ethernets:", "eth1:", "dhcp4: true"]
+    assert list_lost_lines(before, str(changes[path])) == ["ethernets:", "eth1:", "dhcp4: true"]
     assert machine.settle("netplan", [link()]) == {}
 
 
 def test_an_entry_with_another_name_is_matched_by_its_mac() -> None:
-    path, before = "/etc/netplan/50-cloud-init.yaml", recorded("50-cloud-init-subiquity.netplan")
+    path, before = (
+        "/etc/netplan/50-cloud-init.yaml",
+        read_recording("50-cloud-init-subiquity.netplan"),
+    )
     machine = Machine({path: before, **ADDRESS})
     network = yaml.safe_load(str(machine.foreign("netplan", [link()])[path]))["network"]
     assert network["ethernets"]["eth1"] == {"match": {"macaddress": MAC}, "set-name": "eth1"}
@@ -102,7 +108,7 @@ def test_only_our_entry_changes_in_any_netplan_file(
 
 def test_cloud_inits_keyfile_no_longer_starts_by_itself() -> None:
     path = "/etc/NetworkManager/system-connections/cloud-init-eth1.nmconnection"
-    before = recorded("cloud-init-eth0.nmconnection")
+    before = read_recording("cloud-init-eth0.nmconnection")
     machine = Machine({path: before, **ADDRESS})
     changes = machine.foreign("networkmanager", [link()])
     assert set(changes) == {path, CLOUD}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible.module_utils.fullmesh.network import owner as network_owner
-from backend_links import BARE, BOND, EVERY, MAIN, OVER, Machine, networkd_state, recorded
+from backend_links import BARE, BOND, EVERY, MAIN, OVER, Machine, networkd_state, read_recording
 from network_samples import Link, link
 
 STATE = "nmcli *GENERAL.STATE device show "
@@ -19,26 +19,26 @@ NETWORKD = {"systemctl is-active *systemd-networkd.service": (0, "")}
 IFUPDOWN = {"ifquery --version": (0, "ifquery version 0.8.41\n")}
 
 
-IFCFG = {"/etc/sysconfig/network-scripts/ifcfg-ens33": recorded("ifcfg-ens33-el7")}
+IFCFG = {"/etc/sysconfig/network-scripts/ifcfg-ens33": read_recording("ifcfg-ens33-el7")}
 
 
-def nm(word: str) -> dict[str, tuple[int, str]]:
-    return {STATE + "*": (0, recorded("nmcli-" + word))}
+def answer_nmcli(word: str) -> dict[str, tuple[int, str]]:
+    return {STATE + "*": (0, read_recording("nmcli-" + word))}
 
 
 @pytest.mark.parametrize(
     ("interface", "files", "says", "owner"),
     [
-        ("eth1", {}, nm("disconnected"), "networkmanager"),
-        ("eth1", {}, nm("connected"), "networkmanager"),
-        ("eth1", {}, nm("external"), "networkmanager"),
+        ("eth1", {}, answer_nmcli("disconnected"), "networkmanager"),
+        ("eth1", {}, answer_nmcli("connected"), "networkmanager"),
+        ("eth1", {}, answer_nmcli("external"), "networkmanager"),
         # NetworkManager runs without managing the interface, so another program owns it
-        ("eth1", {}, nm("unmanaged"), ""),
-        ("eth1", {}, nm("unmanaged") | NETPLAN, "netplan"),
-        ("eth1", {}, nm("unmanaged") | NETWORKD, "networkd"),
-        ("eth1", MAIN, nm("unmanaged") | IFUPDOWN, "ifupdown"),
+        ("eth1", {}, answer_nmcli("unmanaged"), ""),
+        ("eth1", {}, answer_nmcli("unmanaged") | NETPLAN, "netplan"),
+        ("eth1", {}, answer_nmcli("unmanaged") | NETWORKD, "networkd"),
+        ("eth1", MAIN, answer_nmcli("unmanaged") | IFUPDOWN, "ifupdown"),
         # NM_CONTROLLED=no: EL9 has no other program that would bring it up
-        ("ens33", IFCFG, nm("unmanaged"), ""),
+        ("ens33", IFCFG, answer_nmcli("unmanaged"), ""),
         # a stanza without ifupdown is a leftover of the upgrade to netplan
         ("eth1", MAIN, NETPLAN, "netplan"),
         ("eth1", MAIN, IFUPDOWN | NETPLAN, "ifupdown"),
@@ -49,7 +49,7 @@ def nm(word: str) -> dict[str, tuple[int, str]]:
         ("eth1", {}, NETPLAN | NETWORKD, "netplan"),
         ("eth1", {}, NETWORKD, "networkd"),
         # EL9: the profile may come from such a file; EL10 has no plugin for them
-        ("ens33", IFCFG, nm("connected"), "networkmanager"),
+        ("ens33", IFCFG, answer_nmcli("connected"), "networkmanager"),
         ("ens33", IFCFG, {}, ""),
         ("eth1", {}, {}, ""),
     ],
@@ -63,7 +63,7 @@ def test_the_owner_is_queried_instead_of_guessed(
 @pytest.mark.parametrize("name", EVERY)
 def test_our_files_keep_their_owner(name: str) -> None:
     says = {
-        "networkmanager": nm("connected"),
+        "networkmanager": answer_nmcli("connected"),
         "netplan": NETPLAN | NETWORKD,
         "networkd": NETWORKD,
         "ifupdown": IFUPDOWN,
@@ -85,7 +85,7 @@ def owners_of(machine: Machine, links: list[Link]) -> tuple[dict[str, str], dict
 
 
 def test_a_bond_needs_its_members_and_a_vlan_its_parent() -> None:
-    found, why = owners_of(Machine({}, nm("disconnected")), [OVER, BOND, BARE])
+    found, why = owners_of(Machine({}, answer_nmcli("disconnected")), [OVER, BOND, BARE])
     assert found == dict.fromkeys(("bond0.100", "bond0", "vlan7"), "networkmanager")
     assert why == {}
 

@@ -11,7 +11,7 @@ from ansible.module_utils.fullmesh.network.backends import (
     ifupdown,
     networkd,
 )
-from backend_links import ADDRESS, BARE, BOND, MAC, Machine, networkd_state, recorded
+from backend_links import ADDRESS, BARE, BOND, MAC, Machine, networkd_state, read_recording
 from network_samples import link
 
 # A foreign file for eth1 of each backend, and one that a planned link covers completely.
@@ -370,10 +370,10 @@ def test_a_vlan_does_not_take_its_parents_profile() -> None:
     files = {
         "/sys/class/net/vlan7/address": MAC,
         "/sys/class/net/eth0/address": MAC,
-        "/etc/NetworkManager/system-connections/x.nmconnection": recorded(
+        "/etc/NetworkManager/system-connections/x.nmconnection": read_recording(
             "cloud-init-eth0.nmconnection"
         ),
-        "/etc/netplan/50-cloud-init.yaml": recorded("50-cloud-init-subiquity.netplan"),
+        "/etc/netplan/50-cloud-init.yaml": read_recording("50-cloud-init-subiquity.netplan"),
     }
     assert Machine(files).foreign("networkmanager", [BARE]) == {}
     assert Machine(files).foreign("netplan", [BARE]) == {}

@@ -15,7 +15,7 @@ from ansible.module_utils.fullmesh.network.backends import (
     networkd,
     networkmanager,
 )
-from backend_links import BARE, BOND, EVERY, MAC, OVER, Machine, pairs, recorded
+from backend_links import BARE, BOND, EVERY, MAC, OVER, Machine, pairs, read_recording
 from hypothesis import given
 from hypothesis import strategies as st
 from network_samples import Link, link
@@ -227,5 +227,7 @@ def test_the_same_links_always_give_the_same_files(name: str) -> None:
 
 
 def test_a_foreign_file_beside_ours_is_not_ours() -> None:
-    machine = Machine({"/etc/sysconfig/network-scripts/ifcfg-ens33": recorded("ifcfg-ens33-el7")})
+    machine = Machine(
+        {"/etc/sysconfig/network-scripts/ifcfg-ens33": read_recording("ifcfg-ens33-el7")}
+    )
     assert network_owner.read_own_files(machine.read, machine.listed) == {}

@@ -92,7 +92,7 @@ def test_missing_names_are_reported_as_unknown() -> None:
     assert (EL, "names") not in missed
 
 
-def bigger(count: int, family: str = "ipv4") -> World:
+def enlarge_cluster(count: int, family: str = "ipv4") -> World:
     """Return the recorded nodes under more names, with links between all of them."""
     world = copy.deepcopy(HEALTHY)
     template, record = get_node(world, UB), get_node(world, EL)["links"]["links"][0]
@@ -127,7 +127,7 @@ def bigger(count: int, family: str = "ipv4") -> World:
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 12])
 def test_healthy_clusters_of_any_size_have_no_finding(count: int, family: str) -> None:
-    assert judged(bigger(count, family))["findings"] == []
+    assert judged(enlarge_cluster(count, family))["findings"] == []
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -380,7 +380,7 @@ def test_a_node_that_blocks_replies_blocks_them_for_all(
 
 
 def test_an_unreachable_node_does_not_hide_a_fault_of_another() -> None:
-    world = bigger(3)
+    world = enlarge_cluster(3)
     world["nodes"]["n2"] = {"node": {"unreachable": True, "msg": "timed out"}}
     world["nodes"]["n1"]["node"]["facts"]["survey"]["shm"] = {"size": 1 << 20, "free": 1 << 20}
     assert {(f["code"], f["node"]) for f in judged(world)["findings"]} == {

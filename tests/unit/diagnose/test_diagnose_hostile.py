@@ -16,7 +16,7 @@ from fullmesh.diagnose import judge
 from fullmesh.result import read
 
 
-def leniently(world: World) -> dict[str, Any]:
+def judge_leniently(world: World) -> dict[str, Any]:
     """Judge the answers of a broken or hostile machine without the strict reader."""
     return judge.diagnose_cluster(world["plan"], world["nodes"], ABOUT)
 
@@ -64,7 +64,7 @@ def test_no_observation_crashes_a_rule(changes: list[tuple[tuple[Any, ...], Any,
     world = copy.deepcopy(HEALTHY)
     for path, value, drop in changes:
         place(world, path, value, drop)
-    found = leniently(world)
+    found = judge_leniently(world)
     assert read.list_result_faults(found) == []
     text = json.dumps(found)
     assert "\\u001b" not in text
@@ -75,7 +75,7 @@ def test_no_observation_crashes_a_rule(changes: list[tuple[tuple[Any, ...], Any,
 def test_no_answer_crashes_the_judge(answer: Any) -> None:
     world = copy.deepcopy(HEALTHY)
     world["nodes"][UB] = answer
-    found = leniently(world)
+    found = judge_leniently(world)
     assert [f["code"] for f in found["findings"] if f["code"] in ("DG-201", "DG-202")]
 
 

@@ -66,7 +66,7 @@ def test_one_sample_suffices_for_a_hung_job(name: str) -> None:
 @pytest.mark.parametrize("name", JOB_CHANGES)
 def test_one_change_gives_its_cause(name: str) -> None:
     expected, record, change = JOB_CHANGES[name]
-    assert [code for code, *_ in heads(hang_records.changed(record, change))] == expected
+    assert [code for code, *_ in heads(hang_records.change_samples(record, change))] == expected
 
 
 def test_every_job_that_was_recorded_is_judged() -> None:
@@ -77,7 +77,10 @@ def worlds() -> list[ObservedJob]:
     return [
         *(job(hang_records.load(name)) for name in (*JOBS, "slow")),
         job(hang_records.load_slow("slow_sleep")),
-        *(job(hang_records.changed(record, change)) for _, record, change in JOB_CHANGES.values()),
+        *(
+            job(hang_records.change_samples(record, change))
+            for _, record, change in JOB_CHANGES.values()
+        ),
     ]
 
 
@@ -124,7 +127,9 @@ def test_the_order_of_the_answers_does_not_matter(name: str) -> None:
 
 
 def test_a_silent_rank_is_a_cause_if_others_wait_for_it() -> None:
-    (finding,) = judge_job(hang_records.changed(*JOB_CHANGES["a rank that is not asked"][1:]))
+    (finding,) = judge_job(
+        hang_records.change_samples(*JOB_CHANGES["a rank that is not asked"][1:])
+    )
     assert (finding.severity, finding.waiting) == (CAUSE, (0, 1, 3))
 
     def elsewhere(samples: Any) -> None:
@@ -134,7 +139,7 @@ def test_a_silent_rank_is_a_cause_if_others_wait_for_it() -> None:
             nothing.update(process="unasked", missing=[{"what": "process", "why": "no route"}])
             sample.append(nothing)
 
-    first, second = judge_job(hang_records.changed("late_four", elsewhere))
+    first, second = judge_job(hang_records.change_samples("late_four", elsewhere))
     assert (first.code, second.code, second.severity) == ("HG-107", "HG-151", "warning")
 
 
@@ -158,10 +163,10 @@ def test_both_threads_of_a_deadlock_are_shown() -> None:
 
 def test_the_checkpoint_file_and_its_server_are_named() -> None:
     assert "write" in only("late_save").seen
-    (finding,) = judge_job(hang_records.changed(*JOB_CHANGES["NFS does not answer"][1:]))
+    (finding,) = judge_job(hang_records.change_samples(*JOB_CHANGES["NFS does not answer"][1:]))
     assert "waits for an NFS server that does not answer" in finding.cause
     assert "/data/set" in finding.seen
-    (finding,) = judge_job(hang_records.changed(*JOB_CHANGES["a disk does not answer"][1:]))
+    (finding,) = judge_job(hang_records.change_samples(*JOB_CHANGES["a disk does not answer"][1:]))
     assert "waits for a disk or file system that does not answer" in finding.cause
 
 
@@ -201,7 +206,7 @@ def test_gpu_activity_beside_a_hung_collective_is_shown() -> None:
             sample[0]["gpus"] = [gpu]
             sample[1]["missing"].append({"what": "gpus", "why": "nvidia-smi does not answer"})
 
-    (finding,) = judge_job(hang_records.changed("network", busy))
+    (finding,) = judge_job(hang_records.change_samples("network", busy))
     assert "GPU 3 of rank 0: a kernel runs 100 % of the time, 92 W" in finding.seen
     assert "rank 1: nvidia-smi does not answer" in finding.seen
 
@@ -217,7 +222,7 @@ def test_if_some_ranks_leave_a_collective_the_others_are_named() -> None:
         for sample in samples:
             sample[1]["entries"][-1]["retired"] = True
 
-    (finding,) = judge_job(hang_records.changed("network", out))
+    (finding,) = judge_job(hang_records.change_samples("network", out))
     assert (finding.code, finding.ranks) == ("HG-161", (0,))
     assert "rank 0 does not come out, while rank 1 came out of it" in finding.cause
 
@@ -232,7 +237,7 @@ def test_the_line_is_the_users_own_not_a_packages() -> None:
             place = "/home/user/venv/lib/python3.11/site-packages/lightning/loops/fit.py"
             frames.insert(0, {"file": place, **inside})
 
-    (finding,) = judge_job(hang_records.changed("late_data", wrapped))
+    (finding,) = judge_job(hang_records.change_samples("late_data", wrapped))
     assert (finding.code, finding.place) == ("HG-101", "/home/user/data.py:20")
 
 
@@ -252,7 +257,7 @@ def test_a_rank_that_only_its_group_knows_is_missed() -> None:
             for one in sample:
                 one["world"] = 0
 
-    first, second = judge_job(hang_records.changed("late_four", lost))
+    first, second = judge_job(hang_records.change_samples("late_four", lost))
     assert (first.code, first.ranks) == ("HG-107", (2,))
     assert (second.code, second.ranks, second.severity) == ("HG-151", (3,), CAUSE)
 
@@ -266,7 +271,7 @@ def test_the_default_group_includes_ranks_that_entered_nothing() -> None:
             for one in sample:
                 one["groups"] = []
 
-    (finding,) = judge_job(hang_records.changed("late_sleep", nothing))
+    (finding,) = judge_job(hang_records.change_samples("late_sleep", nothing))
     assert (finding.code, finding.ranks) == ("HG-107", (1,))
     assert "it entered none" in finding.seen
 
@@ -279,7 +284,7 @@ def test_a_gpu_that_has_not_started_is_reported_once() -> None:
                 one["entries"][-1].update(kind="nccl:all_reduce", state="started")
             sample[2]["entries"][-1]["state"] = "scheduled"
 
-    (finding,) = judge_job(hang_records.changed("late_four", begun))
+    (finding,) = judge_job(hang_records.change_samples("late_four", begun))
     assert (finding.code, finding.ranks, finding.waiting) == ("HG-111", (2,), (0, 1, 3))
     assert [one.code for one in finding.follows] == ["HG-161"]
 
@@ -311,7 +316,9 @@ def test_sizes_may_differ_where_pieces_do() -> None:
                     if entry["number"] == 4:
                         entry["kind"] = "gloo:gather"
 
-    assert "HG-122" not in [code for code, *_ in heads(hang_records.changed("sizes", gathers))]
+    assert "HG-122" not in [
+        code for code, *_ in heads(hang_records.change_samples("sizes", gathers))
+    ]
 
 
 def test_shapes_may_differ_where_sizes_do_not() -> None:
@@ -319,7 +326,9 @@ def test_shapes_may_differ_where_sizes_do_not() -> None:
         for sample in samples:
             sample[0]["entries"][-1]["in_sizes"] = [[1024, 1024]]
 
-    assert [code for code, *_ in heads(hang_records.changed("network", shaped))] == ["HG-161"]
+    assert [code for code, *_ in heads(hang_records.change_samples("network", shaped))] == [
+        "HG-161"
+    ]
 
 
 def test_a_harmless_difference_is_no_finding() -> None:
@@ -329,7 +338,7 @@ def test_a_harmless_difference_is_no_finding() -> None:
         for sample in samples:
             sample[1]["entries"][1]["in_dtypes"] = ["Half"]
 
-    found = heads(hang_records.changed("late_sleep", harmless))
+    found = heads(hang_records.change_samples("late_sleep", harmless))
     assert [code for code, *_ in found] == ["HG-107"]
 
 
@@ -340,7 +349,7 @@ def test_pending_async_work_does_not_make_a_sleeper_wait() -> None:
         for sample in samples:
             sample[1]["entries"][-1]["retired"] = False
 
-    found = heads(hang_records.changed("late_sleep", asynchronous))
+    found = heads(hang_records.change_samples("late_sleep", asynchronous))
     assert found[0][:2] == ("HG-107", (1,))
 
 
@@ -353,6 +362,6 @@ def test_a_subgroup_is_not_waited_in_by_those_outside() -> None:
                 one["groups"] = []
 
     assert only("late_chain").ranks == (3,)
-    assert [one[:2] for one in heads(hang_records.changed("late_chain", unknown))] == [
+    assert [one[:2] for one in heads(hang_records.change_samples("late_chain", unknown))] == [
         ("HG-107", (3,))
     ]

@@ -70,7 +70,7 @@ def test_explain_log_reads_collector_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = []
-    for one in hang_records.raw("late_lock")[-1]:
+    for one in hang_records.load_raw("late_lock")[-1]:
         files.append(tmp_path / f"answer{one['rank']}.json")
         files[-1].write_text(json.dumps(one))
     code, out, _ = explained([str(path) for path in files], capsys)

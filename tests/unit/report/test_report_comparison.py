@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from report_pages import Page
-from report_samples import built, dropped, large
+from report_samples import build_result, large, make_dropped_link
 
 from fullmesh.report import (
     compare,
@@ -29,7 +29,7 @@ def test_two_runs_of_a_healthy_cluster_do_not_differ() -> None:
 
 
 def test_improvements_and_regressions_are_named() -> None:
-    old, new = built(), dropped()
+    old, new = build_result(), make_dropped_link()
     names = [held["id"] for held in new["rungs"] if held["status"] != "passed"]
     found = changes(old, new)
     assert ("worse", "link", "el1 → ubuntu1") in found
@@ -86,6 +86,6 @@ def test_a_diagnosis_is_not_worse_for_facts_that_it_does_not_have() -> None:
 
 
 def test_collectives_are_compared() -> None:
-    old, new = built(), built()
+    old, new = build_result(), build_result()
     new["collectives"]["bus_gbit_s"] = old["collectives"]["bus_gbit_s"] / 3
     assert changes(old, new) == [("worse", "collective", "all_reduce, bus bandwidth")]

@@ -6,8 +6,8 @@ import re
 import xml.etree.ElementTree as ET
 from typing import Any
 
-from report_pages import Page, parsed, summary
-from report_samples import built, dropped, large
+from report_pages import Page, parse_xml, summary
+from report_samples import build_result, large, make_dropped_link
 
 from fullmesh.report import (
     junit,
@@ -16,12 +16,12 @@ from fullmesh.report import (
 
 
 def junit_of(result: dict[str, Any]) -> dict[str, ET.Element]:
-    root = parsed(junit.render_junit(result))
+    root = parse_xml(junit.render_junit(result))
     return {suite.attrib["name"]: suite for suite in root}
 
 
 def test_junit_has_a_case_per_check_link_and_finding() -> None:
-    result = dropped()
+    result = make_dropped_link()
     suites = junit_of(result)
     sizes = {name: len(suite.findall("testcase")) for name, suite in suites.items()}
     assert sizes == {
@@ -38,17 +38,17 @@ def test_junit_has_a_case_per_check_link_and_finding() -> None:
 
 
 def test_junit_counts_its_cases() -> None:
-    root = parsed(junit.render_junit(dropped()))
+    root = parse_xml(junit.render_junit(make_dropped_link()))
     for name in ("tests", "failures", "errors", "skipped"):
         assert int(root.attrib[name]) == sum(int(suite.attrib[name]) for suite in root)
     cases = root.findall(".//testcase")
     assert int(root.attrib["tests"]) == len(cases)
     assert int(root.attrib["failures"]) == len(root.findall(".//failure"))
-    assert parsed(junit.render_junit(built())).attrib["failures"] == "0"
+    assert parse_xml(junit.render_junit(build_result())).attrib["failures"] == "0"
 
 
 def test_a_warning_passes_and_is_shown() -> None:
-    result = dropped()
+    result = make_dropped_link()
     result["findings"] = [{**result["findings"][0], "severity": "warning"}]
     [case] = junit_of(result)["fullmesh.findings"].findall("testcase")
     assert case.find("failure") is None
@@ -64,7 +64,7 @@ def test_the_terminal_shows_the_matrix_and_next_steps() -> None:
 
 
 def test_a_diagnosis_is_shown_without_a_ladder() -> None:
-    made = dropped() | {"kind": "diagnose", "rungs": [], "failed_rungs": []}
+    made = make_dropped_link() | {"kind": "diagnose", "rungs": [], "failed_rungs": []}
     made["not_looked_at"] = [{"node": "el1", "what": "nftables", "why": "needs root"}]
     assert "not checked: el1: nftables: needs root" in summary(made)
     assert summary(made).startswith("FAILED: ")

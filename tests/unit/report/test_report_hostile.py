@@ -8,8 +8,8 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_pages import Page, parsed, summary
-from report_samples import HOSTILE, dropped, hostile
+from report_pages import Page, parse_xml, summary
+from report_samples import HOSTILE, hostile, make_dropped_link
 
 from fullmesh.printed import CONTROL
 from fullmesh.report import (
@@ -27,8 +27,8 @@ def test_hostile_text_stays_text(text: str, count: int) -> None:
     assert Page(shown).shape() == Page(page.render_report_page(tame)).shape()
     assert not CONTROL.search(re.sub(r"\n", "", shown))
     assert "owned'</script>" not in shown
-    root = parsed(junit.render_junit(made))
-    expected = parsed(junit.render_junit(tame))
+    root = parse_xml(junit.render_junit(made))
+    expected = parse_xml(junit.render_junit(tame))
     assert [e.tag for e in root.iter()] == [e.tag for e in expected.iter()]
     printed = summary(made)
     assert not CONTROL.search(printed.replace("\n", ""))
@@ -44,8 +44,8 @@ def test_any_text_stays_text(text: str) -> None:
     shape = Page(page.render_report_page(tame)).shape()
 
     assert read.shape() == shape
-    assert [e.tag for e in parsed(junit.render_junit(made)).iter()] == [
-        e.tag for e in parsed(junit.render_junit(tame)).iter()
+    assert [e.tag for e in parse_xml(junit.render_junit(made)).iter()] == [
+        e.tag for e in parse_xml(junit.render_junit(tame)).iter()
     ]
     assert not CONTROL.search(summary(made).replace("\n", ""))
 
@@ -61,7 +61,7 @@ def test_the_figures_for_the_pointer_cannot_end_their_element() -> None:
 
 
 def test_the_content_policy_allows_our_script_and_style_only() -> None:
-    text = page.render_report_page(dropped())
+    text = page.render_report_page(make_dropped_link())
     policy = next(a["content"] for t, a in Page(text).elements if a.get("http-equiv"))
     assert policy is not None
     assert "default-src 'none'" in policy

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ladder_samples import healthy
 from report_pages import Page
-from report_samples import built, dropped, large
+from report_samples import build_result, large, make_dropped_link
 
 from fullmesh.causes.engine import load_causes
 from fullmesh.report import (
@@ -30,7 +30,14 @@ from fullmesh.settings import ROOT
 
 @pytest.mark.parametrize(
     "result",
-    [built(), dropped(), built(healthy(1)), built(healthy(check_mode=True)), large(8), large(30)],
+    [
+        build_result(),
+        make_dropped_link(),
+        build_result(healthy(1)),
+        build_result(healthy(check_mode=True)),
+        large(8),
+        large(30),
+    ],
     ids=["healthy", "dropped", "one", "check", "eight", "thirty"],
 )
 def test_the_page_is_complete_and_loads_nothing(result: dict[str, Any]) -> None:
@@ -58,7 +65,7 @@ def test_the_page_shows_the_verdict_the_findings_and_the_commands() -> None:
         "2.12.1+cpu",
     ):
         assert words.replace("3 differs", "differs") in shown
-    assert "THE FIREWALL IS OFF" in Page(page.render_report_page(dropped())).text()
+    assert "THE FIREWALL IS OFF" in Page(page.render_report_page(make_dropped_link())).text()
     commands = [a for tag, a in read.elements if tag == "button"]
     # for each of both causes: the finding's check and fix, and the proof on the cause's page
     assert len(commands) == 6
@@ -76,7 +83,7 @@ def test_a_finding_links_to_its_cause() -> None:
     assert len(led) == len(list(causes.iterate_codes(result["findings"]))) > 1
     assert {str(one).removeprefix("#") for one in led} <= names
     assert load_causes("VC")["VC-201"].page.why in read.text()
-    healthy = page.render_report_page(built())
+    healthy = page.render_report_page(build_result())
     assert "About these causes" not in healthy
     assert 'href="#about"' not in healthy
 
@@ -96,7 +103,7 @@ def test_tables_have_every_link_and_finding() -> None:
 
 def test_no_cell_is_a_formula_or_breaks_its_row() -> None:
     """Text of a node that a spreadsheet would run as a formula."""
-    result = dropped()
+    result = make_dropped_link()
     result["findings"][0]["seen"] = "=HYPERLINK(1)"
     result["findings"][0]["cause"] = 'two\nlines, a "quote"'
     (row, *_) = csv.DictReader(io.StringIO(table.render_csv_tables(result)["findings.csv"]))
@@ -189,10 +196,10 @@ def test_text_has_enough_contrast(scheme: int) -> None:
     ]
     pairs += [("ink", f"{k}-bg") for k in ("ok", "bad")]
     for front, back in pairs:
-        assert contrast(colours[front], colours[back]) >= 4.5, (front, back)
+        assert compute_contrast(colours[front], colours[back]) >= 4.5, (front, back)
 
 
-def contrast(one: str, other: str) -> float:
+def compute_contrast(one: str, other: str) -> float:
     """WCAG 2's contrast ratio."""
 
     def light(colour: str) -> float:
@@ -206,7 +213,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_the_page_draws_the_verdicts_of_the_nodes_checks() -> None:
-    result = built()
+    result = build_result()
     assert "Health" not in Page(page.render_report_page(result)).text()
     end = int(health.datetime.fromisoformat(result["finished"]).timestamp())
     fit = {"state": "fit", "codes": []}

@@ -65,7 +65,7 @@ def show(result: Any) -> str:
     return stream.getvalue()
 
 
-def outcomes(one: RailMatrix) -> dict[tuple[str, str], str]:
+def map_outcomes(one: RailMatrix) -> dict[tuple[str, str], str]:
     return {
         (source, target): cell.word
         for source, cells in one.rows
@@ -89,7 +89,7 @@ def test_a_rail_that_fails_shows_the_cause_in_its_cell() -> None:
     result = diagnose(set_results((EL, LOST)))
     good, bad = sorted(rails.build_rail_matrices(result), key=lambda one: list(one.rails))
     assert (good.rails, good.works, bad.rails) == (["rail1"], True, ["rail2"])
-    assert outcomes(bad) == {(EL, UB): "failed", (UB, EL): "works"}
+    assert map_outcomes(bad) == {(EL, UB): "failed", (UB, EL): "works"}
     cell = bad.rows[0][1][1]
     assert cell is not None
     assert list(cell.lines) == [
@@ -140,7 +140,7 @@ def test_a_pair_that_was_not_tried_does_not_work() -> None:
     result = diagnose(set_results((UB, untried)))
     one = next(one for one in rails.build_rail_matrices(result) if one.rails == ["rail1"])
     assert not one.works
-    assert outcomes(one) == {(EL, UB): "works", (UB, EL): "not tried"}
+    assert map_outcomes(one) == {(EL, UB): "works", (UB, EL): "not tried"}
     assert one.describe().endswith("works between 1 of 2 ordered pairs of nodes, 1 not tried")
 
 
@@ -189,7 +189,7 @@ def test_cables_of_a_ring_are_one_rail_and_other_nodes_have_no_pair() -> None:
     result["links"].append(third)
     result["plan"]["nodes"]["third"] = {**result["plan"]["nodes"][EL], "name": "third"}
     (one,) = rails.build_rail_matrices(result)
-    assert outcomes(one)["third", EL] == "no pair"
+    assert map_outcomes(one)["third", EL] == "no pair"
     assert one.works
 
 
@@ -217,7 +217,7 @@ def test_results_of_older_versions_are_shown() -> None:
             row.pop("code", None)
     good, bad = rails.build_rail_matrices(result)
     assert (good.rails, good.works, bad.rails) == (["rxe1"], True, ["rxe2"])
-    assert outcomes(bad)[EL, UB] == "failed"
+    assert map_outcomes(bad)[EL, UB] == "failed"
 
 
 def test_a_gid_of_no_network_has_the_name_of_its_device() -> None:

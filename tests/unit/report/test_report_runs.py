@@ -15,7 +15,7 @@ import yaml
 from ladder_samples import healthy
 from loaded import load
 from report_pages import Page
-from report_samples import built, dropped, link
+from report_samples import build_result, link, make_dropped_link
 from rich.console import Console
 
 from fullmesh import cli
@@ -31,7 +31,7 @@ from fullmesh.settings import ROOT
 from fullmesh.verbs import report as report_cli
 
 
-def kept(runs: Path, result: dict[str, Any], name: str) -> Path:
+def save_run(runs: Path, result: dict[str, Any], name: str) -> Path:
     return write.save_result(runs, name, json.dumps({**result, "run": name}))
 
 
@@ -45,8 +45,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_report_compares_with_the_run_before(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept(runs, built(), "20260101T000000Z-aaaa")
-    new = kept(runs, dropped(), "20260102T000000Z-bbbb")
+    save_run(runs, build_result(), "20260101T000000Z-aaaa")
+    new = save_run(runs, make_dropped_link(), "20260102T000000Z-bbbb")
     assert cli.main(["report", "--against"]) == 1
     assert "against 20260101T000000Z-aaaa" in capsys.readouterr().out
     assert cli.main(["report", str(runs / "20260101T000000Z-aaaa"), "--against", str(new)]) == 0
@@ -56,7 +56,10 @@ def test_report_compares_with_the_run_before(
 def test_two_runs_are_compared_the_second_is_shown(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    older, newer = kept(runs, built(), "20260101T000000Z-old"), kept(runs, dropped(), "new")
+    older, newer = (
+        save_run(runs, build_result(), "20260101T000000Z-old"),
+        save_run(runs, make_dropped_link(), "new"),
+    )
     assert cli.main(["report", str(older), str(newer)]) == 1
     both = capsys.readouterr().out
     assert cli.main(["report", str(newer), "--against", str(older)]) == 1
@@ -68,7 +71,7 @@ def test_two_runs_are_compared_the_second_is_shown(
 
 
 def test_csv_writes_the_tables(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = kept(runs, built(), "one")
+    path = save_run(runs, build_result(), "one")
     assert cli.main(["report", str(path), "--csv"]) == 0
     said = capsys.readouterr().out
     for name in ("links.csv", "findings.csv", "ladder.csv"):
@@ -79,10 +82,10 @@ def test_csv_writes_the_tables(runs: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_run_that_holds_and_got_worse_is_a_problem(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    slow = built()
+    slow = build_result()
     slow["links"] = [{**row, "rtt_ms": 9.0} for row in slow["links"]]
-    kept(runs, built(), "20260101T000000Z-aaaa")
-    kept(runs, slow, "20260102T000000Z-bbbb")
+    save_run(runs, build_result(), "20260101T000000Z-aaaa")
+    save_run(runs, slow, "20260102T000000Z-bbbb")
     assert cli.main(["report"]) == 0
     assert cli.main(["report", "--against"]) == 1
     assert "round trip" in capsys.readouterr().out
@@ -98,14 +101,14 @@ def test_a_run_that_holds_and_got_worse_is_a_problem(
 def test_a_run_to_compare_with_that_is_not_there(
     runs: Path, other: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept(runs, built(), "20260101T000000Z-aaaa")
+    save_run(runs, build_result(), "20260101T000000Z-aaaa")
     assert cli.main(["report", "--against", *other]) == 2
     assert says in capsys.readouterr().err
 
 
 def test_html_writes_both_files(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kept(runs, built(), "20260101T000000Z-aaaa")
-    path = kept(runs, dropped(), "20260102T000000Z-bbbb")
+    save_run(runs, build_result(), "20260101T000000Z-aaaa")
+    path = save_run(runs, make_dropped_link(), "20260102T000000Z-bbbb")
     assert cli.main(["report", "--html", "--against"]) == 1
     assert str(path.parent / "report.html") in capsys.readouterr().out
     assert 'id="changes"' in (path.parent / "report.html").read_text()
@@ -123,12 +126,12 @@ def action() -> Any:
     return load(ROOT / "action_plugins/run_result.py", "run_result_action")
 
 
-def wanted(tmp_path: Path, result: dict[str, Any]) -> dict[str, Any]:
+def build_arguments(tmp_path: Path, result: dict[str, Any]) -> dict[str, Any]:
     return {"directory": str(tmp_path), "run": "run1", "result": result}
 
 
 def test_the_action_writes_the_reports_beside_the_result(tmp_path: Path, action: Any) -> None:
-    told = action.write_run_result(wanted(tmp_path, built()))
+    told = action.write_run_result(build_arguments(tmp_path, build_result()))
     assert told["path"] == str(tmp_path / "run1/result.json")
     assert told["reports"] == [str(tmp_path / "run1" / n) for n in ("junit.xml", "report.html")]
     assert told["reports"] == [str(path) for path in write.write_reports_beside(Path(told["path"]))]
@@ -137,7 +140,7 @@ def test_the_action_writes_the_reports_beside_the_result(tmp_path: Path, action:
 
 
 def test_a_report_that_fails_does_not_lose_the_result(tmp_path: Path, action: Any) -> None:
-    told = action.write_run_result(wanted(tmp_path, {"no": "result"}))
+    told = action.write_run_result(build_arguments(tmp_path, {"no": "result"}))
     assert json.loads((tmp_path / "run1/result.json").read_text()) == {"no": "result"}
     assert told["reports"] == []
     assert "fullmesh report --html tries again" in told["warnings"][0]
@@ -145,7 +148,7 @@ def test_a_report_that_fails_does_not_lose_the_result(tmp_path: Path, action: An
 
 def test_a_result_that_cannot_be_stored_is_a_failure(tmp_path: Path, action: Any) -> None:
     (tmp_path / "run1").write_text("a file where the directory must be")
-    told = action.write_run_result(wanted(tmp_path, built()))
+    told = action.write_run_result(build_arguments(tmp_path, build_result()))
     assert told["failed"]
     assert "could not be written" in told["msg"]
 
@@ -157,7 +160,7 @@ def test_the_actions_arguments_match_its_module_documentation(action: Any) -> No
 
 
 def test_results_of_before_the_new_keys_are_shown() -> None:
-    old = copy.deepcopy(built())
+    old = copy.deepcopy(build_result())
     for key in ("kind", "not_looked_at"):
         old.pop(key, None)
     assert Page(page.render_report_page(old)).stack == []
@@ -166,7 +169,7 @@ def test_results_of_before_the_new_keys_are_shown() -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_a_brief_summary_keeps_to_its_lines(width: int) -> None:
-    result = built(healthy())
+    result = build_result(healthy())
     result["lab"] = "Look-alikes, " * 40
     result["rungs"][7]["reason"] = "not applicable: " + "no GPU on any node " * 4
     stream = io.StringIO()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.network import links as network_links
-from static_ip_node import Machine, made
+from static_ip_node import Machine, make_machine
 
 
 @pytest.fixture
@@ -38,4 +38,4 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def machine(
     request: pytest.FixtureRequest, tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
 ) -> Machine:
-    return made(tmp_path, request.param, monkeypatch)
+    return make_machine(tmp_path, request.param, monkeypatch)

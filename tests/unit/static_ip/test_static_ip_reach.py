@@ -120,7 +120,7 @@ class Neighbours:
         return 0, json.dumps(found if asked == self.dev else []), ""
 
 
-def nobody(argv: list[str]) -> tuple[int, str, str]:
+def answer_without_route(argv: list[str]) -> tuple[int, str, str]:
     """No route, no neighbour."""
     return 2, "", "RTNETLINK answers: Network is unreachable"
 
@@ -129,17 +129,19 @@ def test_a_refusal_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setattr(reach, "SSH_PORT", closed.getsockname()[1])
-        assert reach.find_silent_peers(["127.0.0.1"], nobody) == {}
+        assert reach.find_silent_peers(["127.0.0.1"], answer_without_route) == {}
 
 
 def test_no_route_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "start_ssh_probe", lambda address: (None, errno.EHOSTUNREACH))
-    assert reach.find_silent_peers(["192.0.2.9"], nobody) == {"192.0.2.9": "No route to host"}
+    assert reach.find_silent_peers(["192.0.2.9"], answer_without_route) == {
+        "192.0.2.9": "No route to host"
+    }
 
 
 def test_an_unsent_probe_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "start_ssh_probe", lambda address: (None, errno.ENOBUFS))
-    assert reach.find_silent_peers(["192.0.2.9"], nobody) == {
+    assert reach.find_silent_peers(["192.0.2.9"], answer_without_route) == {
         "192.0.2.9": "No buffer space available"
     }
 
@@ -240,7 +242,7 @@ def test_silent_peers_are_asked_until_enough_have_answered(
 
     monkeypatch.setattr(reach, "find_silent_peers", silent)
     monkeypatch.setattr(reach.time, "sleep", lambda _: None)
-    assert reach.wait_for_peers(MASTER, [MASTER, P2, P3], nobody, 60) == {P3: "no"}
+    assert reach.wait_for_peers(MASTER, [MASTER, P2, P3], answer_without_route, 60) == {P3: "no"}
     assert asked == [[MASTER, P2, P3]] * 3
 
 
@@ -248,4 +250,7 @@ def test_the_asking_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         reach, "find_silent_peers", lambda addresses, *_: dict.fromkeys(addresses, "no")
     )
-    assert reach.wait_for_peers(MASTER, [MASTER, P2], nobody, 0) == {MASTER: "no", P2: "no"}
+    assert reach.wait_for_peers(MASTER, [MASTER, P2], answer_without_route, 0) == {
+        MASTER: "no",
+        P2: "no",
+    }

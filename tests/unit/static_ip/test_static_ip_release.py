@@ -11,7 +11,7 @@ from ansible.module_utils.fullmesh.network import links as network_links
 from ansible.module_utils.fullmesh.network import static_ip as network_static_ip
 from ansible.module_utils.fullmesh.tools import ip as ip_tool
 from network_samples import Link, link
-from static_ip_node import NET, OURS, Machine, kernel, made, parsed_keyfile, way
+from static_ip_node import NET, OURS, Machine, kernel, make_machine, parsed_keyfile, way
 
 ELSEWHERE = link(interface="eth2", addresses=["10.1.0.11/24"])
 
@@ -34,7 +34,7 @@ def test_an_interface_that_carries_ssh_is_not_let_go(
     tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch, backend: str, check: bool
 ) -> None:
     """It would work until the next boot, which would not bring it up."""
-    machine = with_a_second_card(made(tmp_path, backend, monkeypatch), link())
+    machine = with_a_second_card(make_machine(tmp_path, backend, monkeypatch), link())
     own_files = {path: Path(path).read_text() for path in machine.ours()}
     monkeypatch.setattr(
         network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh.network import links as network_links
 from network_samples import link
-from static_ip_node import OURS, Machine, bond, kernel, made
+from static_ip_node import OURS, Machine, bond, kernel, make_machine
 
 
 def test_it_is_armed_before_anything_is_written(machine: Machine) -> None:
@@ -40,7 +40,7 @@ def test_a_setting_that_is_not_read_back_is_reverted(machine: Machine) -> None:
 def test_a_refusal_of_the_owner_is_reverted_at_once(
     tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch, owner: str, refuses: str
 ) -> None:
-    machine = made(tmp_path, owner, monkeypatch)
+    machine = make_machine(tmp_path, owner, monkeypatch)
     machine.refuses = refuses
     machine.call()
     assert machine.ours() == []
@@ -51,7 +51,7 @@ def test_a_refusal_of_the_owner_is_reverted_at_once(
 def test_the_owner_gives_up_before_the_engine_ends_its_command(
     tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = made(tmp_path, "networkmanager", monkeypatch)
+    machine = make_machine(tmp_path, "networkmanager", monkeypatch)
     machine.call(wait_seconds=600)
     (up,) = [one for one in machine.commands() if "connection up" in one]
     assert "--wait 55 " in up
@@ -61,7 +61,7 @@ def test_the_owner_gives_up_before_the_engine_ends_its_command(
 def test_a_file_that_the_tool_refuses_is_never_written(
     tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = made(tmp_path, "netplan", monkeypatch)
+    machine = make_machine(tmp_path, "netplan", monkeypatch)
     machine.refuses = "--root-dir"
     with pytest.raises(network_links.LinkError, match="IP-106"):
         machine.call()

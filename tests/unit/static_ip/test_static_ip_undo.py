@@ -14,7 +14,7 @@ from ansible.module_utils.fullmesh.tools import ip as ip_tool
 from ansible.module_utils.fullmesh.transaction.engine import ViewLink
 from jinja2.nativetypes import NativeEnvironment
 from network_samples import link
-from static_ip_node import OURS, Machine, kernel, made
+from static_ip_node import OURS, Machine, kernel, make_machine
 
 ROOT = Path(__file__).parents[3]
 
@@ -31,7 +31,7 @@ def link_view(*addresses: str, **change: Any) -> ViewLink:
     return cast("ViewLink", plain | change)
 
 
-def remembered(root: Path, paths: list[str]) -> None:
+def save_undo_point(root: Path, paths: list[str]) -> None:
     """Make the undo point of the role's task `Remember`, for files that did not exist."""
     point = record.UndoPoint(str(root), "static_ip")
     point.save(point.load() | {"files": {path: {"kind": "absent"} for path in paths}}, {})
@@ -49,7 +49,7 @@ def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyP
     (point / "blobs").mkdir(parents=True)
     machine.run()
     paths = [path[len(str(machine.root)) :] for path in machine.ours()]
-    remembered(machine.root, paths)
+    save_undo_point(machine.root, paths)
     assert machine.call(check=True)["remembered"] is True
     monkeypatch.setattr(
         network_links.session, "find_ssh_session", lambda *_: ["10.0.0.1", "5", "10.0.0.11", "22"]
@@ -83,7 +83,7 @@ def test_an_undo_does_not_take_a_reassigned_lease(
 
     monkeypatch.setattr(network_links.reach, "find_duplicate_host", duplicate_of)
     paths = [path[len(str(machine.root)) :] for path in machine.ours()]
-    remembered(machine.root, paths)
+    save_undo_point(machine.root, paths)
     if owner:
         # our connection would have to return there
         monkeypatch.setattr(
@@ -132,7 +132,7 @@ def test_a_recreated_device_is_recreated_in_the_rollback(
     tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The VLAN over a bond of another mode is brought up with the bond, also after a missing confirmation."""
-    machine = made(tmp_path, "netplan", monkeypatch)
+    machine = make_machine(tmp_path, "netplan", monkeypatch)
     for name in ("bond0", "eth1"):
         (tmp_path / "sys/class/net" / name).mkdir(exist_ok=True)
     machine.takes = False
