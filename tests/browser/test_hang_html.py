@@ -86,7 +86,7 @@ def test_a_missing_rank_has_a_visible_mark(
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_page_of_logs_fits_and_is_silent(
+def test_the_page_of_logs_fits_without_errors(
     browser: Browser, tmp_path: Path, pictures: Path, width: int
 ) -> None:
     """Lines of logs are longer than any page, and have no place to break."""

@@ -121,7 +121,7 @@ def test_everything_is_there_without_scripts(browser: Browser, pages: dict[str, 
         assert missing == set()
 
 
-def test_a_command_is_copied_whole(browser: Browser, pages: dict[str, Path]) -> None:
+def test_a_command_is_copied_completely(browser: Browser, pages: dict[str, Path]) -> None:
     browser.look(1280, 900, "light")
     browser.open(pages["dropped"])
     first = make_dropped_link()["findings"][0]

@@ -39,7 +39,7 @@ def test_a_node_in_another_vpc_and_a_missing_node(cloud: Cloud) -> None:
     assert run.recap("changed") == 0
 
 
-def test_settings_are_refused_before_aws_is_asked(cloud: Cloud) -> None:
+def test_settings_are_rejected_before_aws_is_queried(cloud: Cloud) -> None:
     """With credentials that do not exist."""
     cloud.settings = {
         "ec2_security_group_ssh_from": ["0.0.0.0/0"],

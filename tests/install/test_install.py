@@ -82,7 +82,7 @@ def test_it_explains_a_code_and_a_log(prefix: Path, tmp_path: Path) -> None:
     assert "LG-201" in done.stdout
 
 
-def test_it_looks_for_runs_where_it_was_called(prefix: Path, tmp_path: Path) -> None:
+def test_runs_are_read_from_the_current_folder(prefix: Path, tmp_path: Path) -> None:
     done = fullmesh(prefix, tmp_path, "report")
     assert (done.returncode, f"[CL-107] no result at {tmp_path}/runs" in done.stderr) == (2, True)
 
@@ -112,7 +112,7 @@ def test_it_diagnoses_without_a_checkout(prefix: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["apply", "verify", "demo", "lab", "test", "undo"])
-def test_a_verb_that_needs_a_checkout_says_how_to_get_it(
+def test_a_verb_without_its_checkout_explains_how_to_get_one(
     prefix: Path, tmp_path: Path, verb: str
 ) -> None:
     done = fullmesh(prefix, tmp_path, verb)

@@ -40,7 +40,7 @@ def of_arp(held: World) -> None:
     nft["chains"].append({**chain, "type": "filter", "hook": "input", "prio": 0})
 
 
-def test_a_chain_of_family_arp_is_asked() -> None:
+def test_chains_of_family_arp_are_checked() -> None:
     (found,) = findings(remove_neighbors, of_arp)
     assert (found["code"], found["node"]) == ("DG-187", EL1)
     assert "policy accept" in found["fix"]

@@ -134,7 +134,7 @@ def command(run: Run, host: str) -> str:
     return found[0]
 
 
-def test_every_node_that_can_be_asked_has_answered(run: Run) -> None:
+def test_every_reachable_node_has_answered(run: Run) -> None:
     answers = run.said["answers"]
     assert sorted(answers) == ["here", "jump", "other", "own", "plain", "root"]
     for said in answers.values():
@@ -152,7 +152,7 @@ def test_the_connection_settings_of_a_host_are_in_its_command(run: Run) -> None:
         assert "ConnectTimeout=15" in command(run, host)
 
 
-def test_the_controller_itself_is_asked_without_ssh(run: Run) -> None:
+def test_the_controller_itself_is_queried_without_ssh(run: Run) -> None:
     assert not [line for line in run.started if " -T here " in line]
     assert "here" not in run.said["ordinary"]
 

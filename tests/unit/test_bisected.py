@@ -255,7 +255,7 @@ def test_filters_hand_the_search_to_ansible() -> None:
     assert [one["state"] for one in kept[1]["groups"]] == ["measured", "measured"]
 
 
-def test_the_command_line_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_enables_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(cluster, "run_checkout_playbook", lambda *args: asked.append(args) or 0)
     cli.main(["verify", "--bisect", "-i", "inv", "--", "--check"])

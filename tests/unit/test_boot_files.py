@@ -31,7 +31,7 @@ def value(key: str, *texts: str) -> str:
     return boot_files.find_boot_setting(key, boot_files.parse_sysctl_files(rows))[0]
 
 
-def test_the_later_file_has_the_last_word() -> None:
+def test_the_last_file_has_precedence() -> None:
     assert value("net.core.somaxconn", "net.core.somaxconn = 1", "net/core/somaxconn=2") == "2"
 
 
@@ -159,7 +159,7 @@ def test_drop_ins_are_read_by_name_and_etc_wins() -> None:
         "  eth1:\n    dhcp6: yes\n",
     ],
 )
-def test_files_that_ask_for_a_lease(text: str) -> None:
+def test_files_with_dhcp_are_found(text: str) -> None:
     assert boot_files.needs_address_lease(text)
 
 

@@ -138,12 +138,12 @@ def test_a_node_with_wrong_system_python_or_lock_is_refused() -> None:
     assert "this lock" in fault.text
 
 
-def test_one_machine_of_each_kind_is_asked() -> None:
+def test_one_machine_of_each_kind_is_queried() -> None:
     facts = {"a": DEBIAN, "b": {**DEBIAN}, "c": {**DEBIAN, "distribution": "Rocky"}}
     assert bundle.list_first_of_kind(facts) == ["a", "c"]
 
 
-def test_apts_own_words_are_understood() -> None:
+def test_messages_of_apt_are_parsed() -> None:
     said = (
         "Inst libmnl0 (1.0.4-3 Ubuntu:24.04 [amd64])\n"
         "Inst chrony [4.2-1] (4.3-2+deb12u3 localhost [amd64]) []\nConf chrony (4.3-2 x)\n"
@@ -247,7 +247,7 @@ def test_only_an_explicit_no_skips_the_signature(order: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o757])
-def test_a_place_that_others_write_to_is_refused(order: dict[str, Any], mode: int) -> None:
+def test_a_folder_that_others_can_write_to_is_rejected(order: dict[str, Any], mode: int) -> None:
     base = Path(order["base"])
     base.chmod(mode)
     with pytest.raises(

@@ -163,7 +163,7 @@ def count_stuck(name: str) -> int:
 
 
 @as_root
-def test_a_check_that_cannot_be_killed_does_not_hold_up_the_caller(stuck_mount: Path) -> None:
+def test_a_check_that_cannot_be_killed_does_not_block_the_caller(stuck_mount: Path) -> None:
     """Slurm, ssh and a pipe wait until every process has closed the output. A second run starts no second process."""
     name = f"mount {stuck_mount} (fuse.stalled, stalled)"
     script = f"""

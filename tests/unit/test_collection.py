@@ -61,7 +61,7 @@ def filters_of(name: str, text: str) -> set[str]:
 
 # a regular expression of a role, as Jinja reads it
 @pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
-def test_filters_have_their_whole_name_in_a_collection(files: dict[str, bytes]) -> None:
+def test_filters_have_their_full_name_in_a_collection(files: dict[str, bytes]) -> None:
     """Ansible's own parser of templates says which are used; the build only looks for a bar and a name."""
     ours, whole = set(collection.filter_names()), set()
     for name, content in files.items():
@@ -127,7 +127,7 @@ def test_nothing_else_changes(files: dict[str, bytes]) -> None:
         assert back == (ROOT / name).read_bytes(), name
 
 
-def test_the_site_imports_files_beside_it(files: dict[str, bytes]) -> None:
+def test_the_site_imports_files_from_its_folder(files: dict[str, bytes]) -> None:
     imported = [
         play["ansible.builtin.import_playbook"]
         for play in yaml.safe_load(files["playbooks/site.yml"])
@@ -177,7 +177,7 @@ def test_the_same_files_are_the_same_bytes(
     assert about["version"] == __version__
 
 
-def test_modules_have_their_whole_name_where_defaults_are(files: dict[str, bytes]) -> None:
+def test_modules_with_defaults_have_their_full_name(files: dict[str, bytes]) -> None:
     main = files["roles/ec2_security_group/tasks/main.yml"].decode()
     assert "\n    fullmesh.cluster.ec2_revoked_rules: *chain\n" in main
     assert "\n  ec2_revoked_rules:\n" in files["roles/ec2_security_group/tasks/apply.yml"].decode()

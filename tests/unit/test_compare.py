@@ -116,7 +116,7 @@ def test_nodes_that_the_symptom_does_not_touch_are_no_candidates() -> None:
     assert "sysctls/net.ipv4.conf.all.arp_ignore" not in [one.what for one in found]
 
 
-def test_of_many_nodes_some_are_held_against_the_broken_ones() -> None:
+def test_broken_nodes_are_compared_with_some_of_many() -> None:
     class Many(ClusterEvidence):
         """Names alone."""
 

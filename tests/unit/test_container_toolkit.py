@@ -175,7 +175,7 @@ def test_a_repository_that_is_away_is_named(tmp_path: Path) -> None:
         toolkit.observe_toolkit(answer_commands({}), build_request("1.20.0"), str(tmp_path))
 
 
-def test_the_list_of_nvidia_is_found_beside_ours(tmp_path: Path) -> None:
+def test_nvidias_list_is_found_next_to_our_own(tmp_path: Path) -> None:
     """It has apt's name of the machine in it (NVIDIA's installation guide)."""
     place = tmp_path / "etc/apt/sources.list.d"
     place.mkdir(parents=True)

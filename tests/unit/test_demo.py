@@ -30,7 +30,7 @@ def test_one_at_random_is_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_file_is_given_back_byte_by_byte(tmp_path: Path, fails: bool) -> None:
+def test_a_file_is_restored_byte_by_byte(tmp_path: Path, fails: bool) -> None:
     path = tmp_path / "hosts"
     path.write_text("127.0.0.1 localhost\n")
     one = edited(

@@ -37,7 +37,7 @@ def link(code: str, source: str, target: str) -> Finding:
     return Finding(code, "L2", "silence", pairs=((source, target),), kinds=("range",))
 
 
-def test_a_gap_in_the_group_explains_the_silent_links() -> None:
+def test_a_gap_in_the_group_explains_links_without_replies() -> None:
     held = {"raw": build_account(groups=[describe_group(CLUSTER[:1])]), "settings": {}}
     found = list(accounts.rule_security_groups(build_evidence(held)))
     assert [one.code for one in found] == ["EC-112"]

@@ -147,7 +147,7 @@ def test_services_that_a_page_shows_make_a_plan(page: str, text: str) -> None:
     assert plan.derive_plan(given)["services"]
 
 
-def test_the_ports_of_slurm_are_a_service_as_all_others() -> None:
+def test_the_ports_of_slurm_are_a_service() -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         assert "fullmesh_service_ports" not in page.read_text(), page.name
     assert "docs/launchers.md" in {page for page, _ in SERVICES}

@@ -50,7 +50,7 @@ SHOWN = page_commands.list_commands_once()
 @pytest.mark.parametrize(
     ("page", "command"), [one for one in SHOWN if one[1].startswith(OURS)], ids=str
 )
-def test_a_page_shows_a_command_that_is_taken(
+def test_commands_of_pages_are_accepted(
     page: str, command: str, ours: argparse.ArgumentParser
 ) -> None:
     given = words(command)

@@ -170,7 +170,7 @@ def test_a_segmentation_fault_is_known_in_every_wording(line: str) -> None:
         ("Bus error (core dumped)", "LG-306", "a process"),
     ],
 )
-def test_other_signals_are_known_in_the_words_of_srun(line: str, code: str, where: str) -> None:
+def test_other_signals_in_messages_of_srun_are_known(line: str, code: str, where: str) -> None:
     (head,) = verdict_of(line + "\n").heads
     assert (head.code, head.where) == (code, where)
 
@@ -260,7 +260,7 @@ def test_the_first_of_several_errors_is_named_by_the_times_in_the_lines() -> Non
         ("step 4 of 5", False),
     ],
 )
-def test_what_a_program_says_about_its_error_is_quoted(advice: str, quoted: bool) -> None:
+def test_a_programs_message_about_its_error_is_quoted(advice: str, quoted: bool) -> None:
     error = TRACEBACK + "RuntimeError: the frobnicator is closed\n"
     said = f"The program itself says: {advice}"
     assert (said in verdict_of(error + advice + "\n").heads[0].sentence) is quoted

@@ -124,7 +124,7 @@ def test_a_line_without_its_numbers_is_the_same_finding(short: str) -> None:
         assert head.count == 2
 
 
-def test_silent_efa_after_pattern_4_names_the_security_group() -> None:
+def test_no_efa_reply_after_pattern_4_names_the_security_group() -> None:
     efa, pattern = RECORDED["seed 5: pattern 4 beside EFA"].text.split("\n")
     (head,) = verdict_of(pattern, efa).heads
     assert "security group" in head.where

@@ -346,7 +346,7 @@ FROM_SECOND = match_field("saddr", {"prefix": {"addr": "10.2.0.0", "len": 16}}, 
         ([DROP], "10.1.0.11"),
     ],
 )
-def test_each_link_is_asked_about_its_own_peers(
+def test_each_link_is_checked_for_its_own_peers(
     proc: Path, rule: list[dict[str, Any]], sender: str
 ) -> None:
     told = {"ip -o addr show": TWO_LINKS, "nft -j list ruleset": a_table(*rule)}

@@ -117,7 +117,7 @@ def format_rule(rule: ElementTree.Element) -> str:
     return " ".join(words)
 
 
-def test_the_others_go_on_in_their_order(root: Path) -> None:
+def test_the_other_rules_keep_their_order(root: Path) -> None:
     rules = policy(root)
     assert [format_rule(rule) for rule in rules] == [
         "port:22:tcp accept",

@@ -98,7 +98,7 @@ def test_decimal_takes_ascii_digits_in_bounds_only(text: Any, number: int | None
     assert foreign_text.parse_decimal(text) == number
 
 
-def test_decimal_has_the_bounds_that_are_asked_for() -> None:
+def test_decimal_respects_its_bounds() -> None:
     assert foreign_text.parse_decimal("70000", 65535) is None
     assert foreign_text.parse_decimal("-1", least=-1) == -1
     assert foreign_text.parse_decimal("-2", least=-1) is None

@@ -53,7 +53,7 @@ def test_names_and_addresses_of_the_machine_are_replaced(text: str, left: str) -
     assert records.Scrubber(["gpu-box-7", "gpu-box-7.example.org"]).scrub(text) == left
 
 
-def test_one_card_has_one_word_in_all_records(tmp_path: Path) -> None:
+def test_a_gpu_has_the_same_replacement_in_all_records(tmp_path: Path) -> None:
     work, out = tmp_path / "work", tmp_path / "out"
     work.mkdir()
     out.mkdir()
@@ -195,7 +195,7 @@ def test_the_steps_need_no_package_but_torch() -> None:
     assert done.stdout.strip() == "['msgspec', 'yaml']"
 
 
-def test_a_cable_is_asked_for_as_the_kernel_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_state_request_has_the_kernels_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = []
 
     class Kernel:

@@ -248,7 +248,7 @@ def test_another_account_gets_no_data(start: Start) -> None:
     assert hang_answer.query_process(process.pid)[0]["threads"], "it still answers its own account"
 
 
-def test_a_worker_that_was_forked_holds_no_socket(start: Start) -> None:
+def test_a_forked_worker_has_no_socket(start: Start) -> None:
     """A query of the child would get no answer once the rank itself is gone."""
     fork = "import os, time\nif not os.fork():\n    time.sleep(60)\ntime.sleep(0.5)\n"
     process = start(fork + WAIT)
@@ -433,7 +433,7 @@ def test_the_times_of_a_node_are_read_with_their_arrival() -> None:
     assert ask.read_stamps(printed) == [(1000, 12), (2000, 13)]
 
 
-def test_a_node_cannot_say_how_its_clock_compares() -> None:
+def test_a_node_cannot_report_its_own_clock_offset() -> None:
     rank = hang_records.load("healthy")[0][0]
     rank["clock"] = {"ahead_ns": 5, "doubt_ns": 0}
     answer: NodeHang = {"host": "n1", "jobs": [], "ranks": [rank]}

@@ -42,7 +42,7 @@ def test_a_pickle_is_read_as_python_reads_it(path: Path) -> None:
 
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("rank", [0, 1])
-def test_json_and_pickle_of_a_rank_say_the_same(job: str, rank: int) -> None:
+def test_json_and_pickle_of_a_rank_are_equal(job: str, rank: int) -> None:
     told = recorder.read_rank_file((RECORDED / f"{job}-{rank}.json").read_bytes(), rank)
     dumped = recorder.read_rank_file((RECORDED / f"{job}_{rank}").read_bytes(), rank)
     assert all(entry["frames"] for entry in dumped["entries"])

@@ -70,7 +70,7 @@ def test_a_user_and_an_address_are_kept() -> None:
 @pytest.mark.parametrize(
     "word", ["gpu[4:1]", "gpu[1:9999]", "gpu[a:b]", "a;b", "-o", "x.one,x.two", "*"]
 )
-def test_a_word_that_names_no_machine_is_refused(word: str) -> None:
+def test_a_word_that_is_no_machine_is_rejected(word: str) -> None:
     with pytest.raises(InvalidInputError, match=r"\[IN-101\]"):
         machines.parse_machines([word])
 
@@ -460,7 +460,7 @@ def test_name_servers_are_read(text: str, found: tuple[list[str], list[str]]) ->
     assert network_ways.parse_resolv_conf(text) == found
 
 
-def test_the_servers_that_resolved_asks_come_before_itself(tmp_path: Path) -> None:
+def test_upstream_servers_come_before_resolved(tmp_path: Path) -> None:
     for path, text in zip(
         network_ways.RESOLVERS, ("nameserver 192.0.2.53\n", "nameserver 127.0.0.53\n"), strict=True
     ):

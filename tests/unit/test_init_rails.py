@@ -274,7 +274,7 @@ def route(answers: dict[str, MachineAnswer]) -> None:
         ("lldp", "port"),
     ],
 )
-def test_a_node_that_lies_about_its_nics_is_refused(part: str, key: str, text: str) -> None:
+def test_a_node_with_false_data_about_its_nics_is_rejected(part: str, key: str, text: str) -> None:
     said = load_record(RECORDED / "first_look/rails-ring3.json")
     said["el1"]["ways"]["lldp"] = [make_lldp("eth2", port="Ethernet1/7")]
     said["el1"]["ways"][part][0][key] = text
@@ -283,7 +283,7 @@ def test_a_node_that_lies_about_its_nics_is_refused(part: str, key: str, text: s
     assert [fault.code for fault in found.faults] == ["IN-108"]
 
 
-def test_nics_that_nobody_answers_are_a_draft() -> None:
+def test_nics_without_an_answer_are_a_draft() -> None:
     answers = load_cable_surveys("silent")
     found = suggest(answers)
     assert not found.certain

@@ -147,9 +147,7 @@ def test_a_harmless_environment_has_no_failed_step(begin: Begin, before: str) ->
         "export NCCL_TOPO_FILE={path} TMPDIR={path}",
     ],
 )
-def test_files_of_some_accounts_are_nothing_to_a_stranger(
-    begin: Begin, tmp_path: Path, before: str
-) -> None:
+def test_files_of_other_accounts_are_ignored(begin: Begin, tmp_path: Path, before: str) -> None:
     path = tmp_path / "theirs"
     path.mkdir(mode=0)
     assert begin(before.format(path=path), job_user="")["steps"] == []
@@ -461,7 +459,7 @@ def test_a_login_that_hangs_or_floods_costs_a_limited_time(
         {"steps": [{"step": "use", "subject": "x\x1b[2J" * 999, "error": None}] * 999},
     ],
 )
-def test_what_the_account_says_is_bounded(told: dict[str, Any]) -> None:
+def test_output_of_the_account_is_limited(told: dict[str, Any]) -> None:
     found = job_start.read_steps(told.get("steps"))
     assert len(found) <= job_start.STEPS_MOST
     for one in found:

@@ -253,7 +253,7 @@ def test_a_larger_buffer_of_the_admin_survives_a_reboot(node: Fake) -> None:
         assert "rmem_max = 67108864" in (node.text("/etc/sysctl.d/60-fullmesh.conf") or "")
 
 
-def test_a_floor_is_taken_number_by_number(node: Fake) -> None:
+def test_a_minimum_applies_to_each_number(node: Fake) -> None:
     node.put("/proc/sys/net/ipv4/tcp_rmem", "8192 131072 6291456\n")
     tune(node, [setting("net.ipv4.tcp_rmem", "4096 131072 16777216", "floor")])
     assert node.value("net.ipv4.tcp_rmem") == "8192 131072 16777216"

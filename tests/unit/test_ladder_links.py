@@ -71,7 +71,7 @@ GREETED = {"greeted": True, "proved": True}
         ({"complete": True, "source": "10.9.9.9", "own": ""}, "open"),
     ],
 )
-def test_the_kernel_s_answer_becomes_one_word(change: dict[str, Any], word: str) -> None:
+def test_the_kernels_answer_becomes_a_verdict(change: dict[str, Any], word: str) -> None:
     assert verdicts.classify_outcome({**QUIET, **change})[0] == word
 
 
@@ -237,7 +237,7 @@ def test_an_open_port_among_blocked_ones_is_tried_again(peer: Peer) -> None:
     assert peer.server.proved == {"me": 2}
 
 
-def test_open_ports_are_asked_once(peer: Peer) -> None:
+def test_open_ports_are_tried_once(peer: Peer) -> None:
     assert ask_range([peer.port]) == {peer.port: ("open", "")}
     assert peer.server.proved == {"me": 1}
 
@@ -268,7 +268,7 @@ def test_wrong_token_is_turned_away_with_a_reset(peer: Peer) -> None:
     assert peer.server.proved == {}
 
 
-def test_a_stranger_that_sends_garbage_is_rejected(peer: Peer) -> None:
+def test_a_client_that_sends_garbage_is_rejected(peer: Peer) -> None:
     with socket.create_connection((HOME, peer.port), timeout=5) as sock:
         sock.recv(100)
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -303,7 +303,7 @@ def test_a_foreign_service_is_someone_else(stranger: socket.socket, banner: byte
     assert ask(stranger.getsockname()[1])["verdict"] == "someone_else"
 
 
-def test_a_silent_foreign_service_is_open_but_late(stranger: socket.socket) -> None:
+def test_a_foreign_service_without_an_answer_is_open_but_late(stranger: socket.socket) -> None:
     answer = ask(stranger.getsockname()[1], seconds=0.3)
     assert (answer["verdict"], answer["attempts"]) == ("open", 2)
     assert "late" in answer["remark"]
@@ -316,7 +316,7 @@ def test_a_port_without_listener_is_refused(stranger: socket.socket) -> None:
     assert (answer["verdict"], answer["errno"]) == ("refused", "ECONNREFUSED")
 
 
-def test_silence_is_dropped_after_two_tries() -> None:
+def test_no_reply_is_dropped_after_two_tries() -> None:
     # A full accept queue does not answer a SYN, so there is no reply even without a firewall.
     with socket.create_server((HOME, 0), backlog=0) as full:
         port = full.getsockname()[1]
@@ -429,7 +429,7 @@ def test_abandoned_listeners_end_by_themselves(tmp_path: Path) -> None:
         assert time.monotonic() < deadline
 
 
-def test_a_taken_port_names_its_holder(tmp_path: Path, stranger: socket.socket) -> None:
+def test_a_port_in_use_names_its_process(tmp_path: Path, stranger: socket.socket) -> None:
     port = stranger.getsockname()[1]
     stranger.close()
     with socket.create_server(("0.0.0.0", port)):  # noqa: S104 (as TCPStore does)

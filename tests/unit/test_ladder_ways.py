@@ -34,7 +34,7 @@ def set_answers(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str]) -> Non
     monkeypatch.setattr(ways, "run_ip", lambda *words: answers.get(" ".join(words), ""))
 
 
-def test_marks_and_accounts_of_rules_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_and_accounts_of_rules_are_queried(monkeypatch: pytest.MonkeyPatch) -> None:
     set_answers(monkeypatch, {"-j rule show": json.dumps(RULES)})
     assert ways.list_route_selectors(ways.read_routing_rules()) == [
         RouteSelector(0, ANYBODY),
@@ -160,7 +160,7 @@ def test_the_kernel_of_this_machine_answers_for_loopback() -> None:
         kernel.close()
 
 
-def test_ports_that_failed_are_asked_for_first() -> None:
+def test_failed_ports_are_queried_first() -> None:
     peer = "10.78.1.12"
     targets: Any = [
         {"node": "b", "address": peer, "port": port, "kind": "range"}

@@ -385,7 +385,7 @@ def test_no_field_of_a_machines_answer_reaches_the_inventory_unchecked() -> None
 
 
 @given(st.data())
-def test_several_lies_at_once_have_no_further_effect(data: st.DataObject) -> None:
+def test_several_false_values_have_no_further_effect(data: st.DataObject) -> None:
     said = with_default_route(load_reports())["ubuntu1"]
     every = list_lies({"root": said["root"], "ways": said["ways"]})
     for path, text in data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=3)):

@@ -24,7 +24,7 @@ EXCEPTIONS = {
 }
 
 
-def test_every_rule_of_torch_and_nccl_searches_for_words_of_a_release() -> None:
+def test_every_rule_of_torch_and_nccl_matches_a_release() -> None:
     texts = "\n".join(one.text for one in messages.read_catalogue())
     silent = {
         code

@@ -109,7 +109,7 @@ def test_a_second_run_changes_nothing(lines: list[str]) -> None:
     assert hosts_file.build_hosts_file(once, HOSTS) == once
 
 
-def test_a_line_returns_if_its_name_is_no_longer_ours() -> None:
+def test_a_line_is_restored_if_its_name_is_no_longer_managed() -> None:
     once = hosts_file.build_hosts_file("127.0.0.1 localhost\n10.9.9.9 node2\n", HOSTS)
     assert list_entries(hosts_file.build_hosts_file(once, HOSTS[:1])) == [
         "10.0.0.11 node1",

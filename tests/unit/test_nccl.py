@@ -85,7 +85,7 @@ def test_a_suitable_version_stays_without_a_query() -> None:
     assert seen["held"] == ["libnccl2"]
 
 
-def test_apt_is_asked_with_lists_of_its_own() -> None:
+def test_apt_is_queried_with_separate_lists() -> None:
     table = {"dpkg-query": (1, "", ""), "update": (0, "", ""), "madison": (0, MADISON, "")}
     seen = packages_nccl.observe_nccl_packages(
         answers(table), params("apt", ["libnccl2", "libnccl-dev"])
@@ -93,7 +93,7 @@ def test_apt_is_asked_with_lists_of_its_own() -> None:
     assert (seen["satisfied"], seen["version"]) == (False, "2.30.7-1+cuda13.3")
 
 
-def test_dnf_is_asked_through_its_library() -> None:
+def test_dnf_is_queried_through_its_library() -> None:
     listing = '[["libnccl", "2.28.9-1+cuda12.9"], ["libnccl-devel", "2.28.9-1+cuda12.9"]]\n'
     table = {
         "rpm": (2, "package libnccl is not installed\n", ""),

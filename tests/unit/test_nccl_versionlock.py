@@ -61,7 +61,7 @@ DRIVER = {"nvidia-driver": "580.95.05-1.el9", "nvidia-kmod-common": "580.95.05-1
 WHAT = "the NVIDIA driver's packages"
 
 
-def test_two_roles_hold_beside_each_other() -> None:
+def test_two_roles_can_hold_packages() -> None:
     sleeping = f"libnccl-2.*\nnvidia-driver-0:535.1-1.el9.*\n{OTHERS}"
     nccl = versionlock.add_own_locks(sleeping, pin_version(OLD))
     both = versionlock.add_own_locks(nccl, DRIVER, WHAT)

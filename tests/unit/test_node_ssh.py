@@ -285,7 +285,7 @@ def test_a_file_that_is_no_list_of_keys_is_refused(
         ssh_keys.install_ssh_keys(PARAMS, check=True)
 
 
-def test_a_diff_never_holds_the_key(node: Path) -> None:
+def test_a_diff_never_contains_the_key(node: Path) -> None:
     assert "SECRET" not in str(ssh_keys.install_ssh_keys(PARAMS, check=True))
     ssh_keys.install_ssh_keys(PARAMS, check=False)
     assert "SECRET" not in str(

@@ -163,7 +163,7 @@ def test_errors_are_counted_under_any_driver_name(fields: str, errors: int) -> N
     assert nvidia_smi.parse_smi(text)["cards"][0]["ecc_volatile"] == errors
 
 
-def test_xids_are_read_in_numbers_and_in_words() -> None:
+def test_xids_are_read_from_numbers_and_text() -> None:
     assert [(x["bus"], x["xid"], x["times"]) for x in gpu.parse_xids(XIDS)] == [
         ("", 79, 1),
         ("0000:44:00", 79, 2),
@@ -245,7 +245,7 @@ def test_settings_that_cannot_work_are_refused(
     assert [fault.code for fault in found] == codes
 
 
-def test_a_system_without_packages_says_how_to_name_them() -> None:
+def test_a_system_without_packages_names_the_setting_for_them() -> None:
     asked = roles_nvidia_driver.read_driver_settings(OPTIONS, load_offers(DEBIAN))
     (fault,) = roles_nvidia_driver.find_driver_faults(asked, load_offers(DEBIAN))
     assert fault.step == "Name the packages in nvidia_driver_packages"
@@ -361,7 +361,7 @@ def test_an_installed_driver_is_unchanged_even_under_a_job(
     assert (found["faults"], found["install"], found["build"], found["reboot"]) == ([], [], [], "")
 
 
-def test_another_branch_is_replaced_and_wants_a_reboot() -> None:
+def test_another_branch_is_replaced_and_needs_a_reboot() -> None:
     found = plan_driver(
         EL9,
         {"nvidia-driver": "570.1-1.el9"},

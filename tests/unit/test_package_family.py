@@ -180,7 +180,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_another_branch_is_given_back(tmp_path: Path, case: Case) -> None:
+def test_another_branch_is_restored(tmp_path: Path, case: Case) -> None:
     machine = Machine(tmp_path, case.dpkg, case.old)
     installed_over(machine, case.new, case.system)
     found = family.compare_family(machine.node, ROLE, patterns(case.system))
@@ -238,7 +238,7 @@ def test_check_mode_stores_nothing(tmp_path: Path) -> None:
     assert "family" not in UndoPoint(machine.node.root, ROLE).load()["part"]
 
 
-def test_a_forgotten_point_knows_no_family(tmp_path: Path) -> None:
+def test_a_removed_undo_point_has_no_family(tmp_path: Path) -> None:
     machine = Machine(tmp_path, True, OLD_APT)
     installed_over(machine, NEW_APT, "Ubuntu")
     forget_undo_point(machine.node, ROLE, False)

@@ -303,7 +303,7 @@ def test_a_password_is_asked_for_before_the_view_begins(
         (["-k8s"], False),
     ],
 )
-def test_which_options_ask_for_a_password(words: list[str], asks: bool) -> None:
+def test_options_that_ask_for_a_password_are_found(words: list[str], asks: bool) -> None:
     assert options.needs_password(["ansible-playbook", *words]) is asks
 
 

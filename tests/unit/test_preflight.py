@@ -447,7 +447,7 @@ def test_the_room_for_a_torch_with_cuda() -> None:
     assert "5.0 GB free for /opt/fullmesh, needs 14" in faults[0]
 
 
-def test_free_space_beside_an_environment_elsewhere() -> None:
+def test_free_space_is_checked_for_an_environment_elsewhere() -> None:
     def elsewhere(said: NodeFacts) -> None:
         get_facts(said)["venv"] = "/scratch/torch"
         get_facts(said)["free_bytes"] = {

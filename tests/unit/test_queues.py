@@ -182,7 +182,7 @@ def message(kind: int, body: bytes) -> bytes:
     return HEAD.pack(HEAD.size + len(body), kind, 2, 1, 0) + body
 
 
-def test_a_list_ends_where_the_kernel_says_so() -> None:
+def test_a_list_ends_at_the_kernels_mark() -> None:
     kernel: Any = Kernel(message(36, b"a" * 4) + message(36, b"b" * 4), message(DONE, b"\0" * 4))
     assert dump_objects(kernel, 38, b"") == [b"aaaa", b"bbbb"]
     refusing: Any = Kernel(message(2, struct.pack("=i", -1)))

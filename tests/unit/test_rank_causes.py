@@ -217,7 +217,7 @@ def test_a_node_without_an_answer_is_the_cause(
     assert (finding.code, finding.node) == (code, "node5")
 
 
-def test_a_node_that_is_silent_after_the_stop_is_no_cause(eight: ClusterObservations) -> None:
+def test_a_node_without_an_answer_after_the_stop_is_no_cause(eight: ClusterObservations) -> None:
     stop(eight, 3, 0.5, OWN)
     answer = {"unreachable": True, "msg": "[AK-101] no answer", "after_stop": True}
     eight.nodes["node5"]["gloo"] = cast("Any", rank_ends.read_missing_answer(answer, [5]))

@@ -31,7 +31,7 @@ BYTES = {
 }
 
 
-def test_nfts_own_words_are_read() -> None:
+def test_output_of_nft_is_parsed() -> None:
     found = {
         (one["table"], one["chain"], one["handle"], one["source"], one["dport"]): one["rule"]
         for one in rule_trace.parse_trace(TOLD)
@@ -152,7 +152,7 @@ def test_the_rule_named_by_the_kernel_outranks_candidates() -> None:
     assert found["fix"].startswith("on ubuntu1: nft delete rule inet culprit c handle 7")
 
 
-def test_a_rule_that_matches_by_socket_owner_may_spare_others() -> None:
+def test_a_rule_by_socket_owner_may_not_match_other_accounts() -> None:
     held = load_world("healthy")
     add_second_rule(held)
     told_of(held, "late", handle=99, rule="meta skuid 0 ip daddr 192.0.2.1 ct state new drop")

@@ -336,7 +336,7 @@ def test_a_sweep_that_timed_out_lists_the_rest() -> None:
     assert rung["reason"] == f"only {pairs - 30} of {pairs} links were tried"
 
 
-def test_blocks_hold_every_node_once() -> None:
+def test_blocks_contain_every_node_once() -> None:
     names = [simulated_nodes.name_of(number) for number in range(130)]
     parts = blocks.split_into_blocks(names, 50)
     assert [name for held in parts for name in held] == names
@@ -356,7 +356,7 @@ def diagnose_many(change: Any = None) -> Any:
     return diagnose.diagnose_result(own, list(held), {**about, "scope": scope})
 
 
-def test_a_diagnosis_of_many_nodes_sweeps_and_says_so() -> None:
+def test_a_diagnosis_of_many_nodes_reports_its_sweep() -> None:
     found = diagnose_many()
     assert (found["verdict"], found["findings"], found["links"]) == ("ok", [], [])
     assert found["mesh"]["tried"] == COUNT * (COUNT - 1)
@@ -399,7 +399,7 @@ def test_a_request_for_rates_tests_every_link() -> None:
     assert not diagnose.diagnose_scope(plan, "1", "run")["sweep"]
 
 
-def test_a_run_that_excludes_nodes_says_so_without_blame() -> None:
+def test_a_run_that_excludes_nodes_notes_them() -> None:
     plan, held = simulated_nodes.hostvars(3)
     for name in list(held)[:2]:
         held[name] = {"ansible_host": "10.0.0.1"}
@@ -413,7 +413,7 @@ def test_a_run_that_excludes_nodes_says_so_without_blame() -> None:
 
 
 @pytest.mark.parametrize("count", [33, 60])
-def test_clocks_of_many_nodes_are_held_against_the_masters(count: int) -> None:
+def test_clocks_of_many_nodes_are_compared_with_the_masters(count: int) -> None:
     def late(plan: Any, held: Any) -> None:
         swept = held[simulated_nodes.name_of(9)]["__verify_cluster_links"]["swept"]
         swept["clock"] = [42.0, 0.001]

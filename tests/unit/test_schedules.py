@@ -494,5 +494,5 @@ def test_an_order_that_failed_once_passes(order: Callable[[], None]) -> None:
     order()
 
 
-def test_any_order_of_events_keeps_the_node_whole() -> None:
+def test_any_order_of_events_keeps_the_node_consistent() -> None:
     run_state_machine_as_test(Schedules, settings=SMALL)

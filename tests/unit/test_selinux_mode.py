@@ -251,7 +251,7 @@ def test_a_boot_line_that_disables_it_prevents_the_reboot(node: Machine) -> None
     assert [note["code"] for note in result["notes"]] == ["SE-206"]
 
 
-def test_an_undo_says_that_disabled_needs_a_reboot(node: Machine) -> None:
+def test_an_undo_notes_that_disabled_needs_a_reboot(node: Machine) -> None:
     node.put(selinux.CONFIG, CONFIG.replace("permissive", "disabled"))
     assert [note["code"] for note in switch(node).restored()["notes"]] == ["SE-204"]
 

@@ -86,7 +86,7 @@ def test_a_ray_without_its_client_is_not_asked_for_one(node: Node) -> None:
     assert "--ray-client-server-port=10001" not in node.start("ray", "start")[0]
 
 
-def test_a_worker_joins_the_head_and_holds_no_head_port(node: Node) -> None:
+def test_a_worker_joins_the_head_without_its_ports(node: Node) -> None:
     node.be(WORKER, HEAD)
     waited = []
     node.patch.setattr(fullmesh_services, "refuse_taken_ports", lambda *_args, **_more: None)
@@ -170,9 +170,7 @@ def test_a_ray_that_is_not_there_is_refused(node: Node, capsys: pytest.CaptureFi
     assert "[LA-107] ray is not installed" in read_refusal(capsys, "ray", "start")
 
 
-def test_ports_that_are_taken_are_named_at_once(
-    node: Node, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ports_in_use_are_named_at_once(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     node.be("127.0.0.1", "127.0.0.1")
     with (
         socket.create_server(("127.0.0.1", 0)) as one,

@@ -167,7 +167,7 @@ def test_a_last_run_that_failed_is_a_problem(
     assert "20260102T000000Z-aaaa" in told
 
 
-def test_real_ansible_asks_this_machine(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_real_ansible_queries_this_machine(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     python = f"ansible_python_interpreter={sys.executable}"
     code, told = run(capsys, "--json", "--progress", "json", "-e", python)
     found = json.loads(told[told.index('{\n  "schema"') : told.rindex("\n}") + 2])

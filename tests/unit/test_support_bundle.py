@@ -288,7 +288,7 @@ def test_one_original_has_one_stand_in_everywhere() -> None:
         "connect to localhost as root on master: nodes, rank 0, private_key_file=/etc/ssh/key",
     ],
 )
-def test_ordinary_words_stay(text: str) -> None:
+def test_ordinary_words_are_kept(text: str) -> None:
     (made,) = archive.redact_members([archive.BundleMember("a", "text", text)], Redactor())
     assert made.text == text
 

@@ -96,7 +96,7 @@ def test_without_tools_nothing_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(one["what"] == "nft" for one in found["unknown"])
 
 
-def test_names_and_the_login_run_beside_the_probe(
+def test_names_and_the_login_run_parallel_to_the_probe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are not in the survey, and the last call waits for their answers."""
@@ -236,7 +236,7 @@ def test_only_chains_that_concern_this_host_are_kept() -> None:
     assert found["cut"] == 0
 
 
-def test_chains_that_jump_are_kept_whole_or_omitted() -> None:
+def test_chains_with_jumps_are_kept_completely_or_omitted() -> None:
     """A host with Kubernetes has tens of thousands of them; those that shut a port are what counts first."""
     held = [
         chain("in", type="filter", hook="input", prio=0, policy="accept"),
@@ -303,7 +303,7 @@ def test_a_listener_that_never_answers_has_no_rate() -> None:
 
 
 @pytest.mark.parametrize("late", [0.0, 0.3, 4.0])
-def test_a_silent_name_server_is_reported_at_any_timeout(
+def test_a_name_server_without_an_answer_is_reported_at_any_timeout(
     monkeypatch: pytest.MonkeyPatch, late: float
 ) -> None:
     """On a busy machine the lookups begin late, and may not have come to their own end when the survey has to go on."""
@@ -383,7 +383,7 @@ def test_no_account_fills_all_places() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts processes of other accounts")
-def test_ranks_of_a_stranger_do_not_hide_others(
+def test_ranks_of_another_account_do_not_hide_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rank = {"RANK": "0", "WORLD_SIZE": "9", "MASTER_ADDR": "a", "PATH": "/usr/bin:/bin"}

@@ -50,7 +50,9 @@ def test_every_scenario_is_a_part(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("word", ["end to end bisect", "end-to-end-bisect", "end to-end bi"])
-def test_a_name_is_one_word_as_well(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_without_separators_is_accepted(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["test", "--list", word]) == 0
     assert capsys.readouterr().out == "end to end bisect\n"
 
@@ -334,7 +336,7 @@ def test_a_failed_part_of_a_shard_runs_once_more(
     assert out.splitlines()[-1] == f"{1 - code} passed, {code} failed"
 
 
-def test_a_failed_part_is_reported_beside_passed_ones(
+def test_a_failed_part_is_reported_with_passed_ones(
     run_fake_shard: Callable[..., tuple[int, list[str]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, seen = run_fake_shard(

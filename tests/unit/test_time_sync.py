@@ -136,7 +136,7 @@ def test_when_a_clock_is_synchronised(
     assert (why in result) if why else (result == "")
 
 
-def test_a_silent_chronyd_is_named() -> None:
+def test_a_chronyd_without_an_answer_is_reported() -> None:
     tracking = chronyc.parse_tracking("506 Cannot talk to daemon")
     assert chrony.explain_unsynchronised(tracking, [], []) == "chronyd does not answer"
 

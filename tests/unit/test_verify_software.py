@@ -49,7 +49,7 @@ def cluster(**values: dict[str, str]) -> ClusterObservations:
     return seen
 
 
-def test_equal_or_silent_nodes_give_no_finding() -> None:
+def test_equal_or_unanswered_nodes_give_no_finding() -> None:
     assert [f for rule in RULES for f in rule(cluster())] == []
     assert [f for rule in RULES for f in rule(ladder_samples.healthy())] == []
     assert list(rule_software_drift(cluster(el1={"locale": ""}))) == []

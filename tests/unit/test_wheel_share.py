@@ -125,7 +125,7 @@ def test_eight_nodes_get_it_and_none_sends_it_thrice(node: Maker) -> None:
     assert sum(report["bytes"] for report in reports) == 7 * len(DATA)
 
 
-def test_a_piece_is_passed_on_before_the_file_is_whole(node: Maker) -> None:
+def test_a_piece_is_passed_on_before_the_file_is_complete(node: Maker) -> None:
     middle = node(1).serve()
     middle.store.keep(0, DATA[:PIECE])
     last = node(2)
@@ -190,13 +190,13 @@ def test_an_interrupted_transfer_resumes_and_verifies(node: Maker) -> None:
     assert node(1).store.prepare() == len(MANIFEST["pieces"])
 
 
-def test_a_whole_file_that_is_damaged_is_not_offered(node: Maker) -> None:
+def test_a_damaged_file_is_not_offered(node: Maker) -> None:
     one = node(0, DATA[:-1] + b"?")
     assert one.store.prepare() == len(MANIFEST["pieces"]) - 1
     assert not Path(one.store.path).exists()
 
 
-def test_where_a_node_fails_the_next_one_is_asked(node: Maker) -> None:
+def test_if_a_node_fails_the_next_one_is_asked(node: Maker) -> None:
     seed, dead, last = node(0, DATA).serve(), node(1).serve(), node(2)
     (dead.folder / share.CONTROL).unlink()
     dead.thread.join(10)

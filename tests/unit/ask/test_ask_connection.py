@@ -38,7 +38,7 @@ def test_a_socket_without_listener_falls_back_to_ssh(short: Path) -> None:
 
 
 @pytest.mark.usefixtures("_told")
-def test_a_connection_that_breaks_is_asked_for_once_more(short: Path) -> None:
+def test_a_broken_connection_is_retried_once(short: Path) -> None:
     master = mux_master.Master(short, "cuts")
     said = result(way(short), make_query("", text="x"))
     assert said["unreachable"] is True

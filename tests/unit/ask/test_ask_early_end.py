@@ -68,7 +68,7 @@ def test_a_node_that_ignores_the_stop_delays_no_other(
     assert isinstance(ask_together(ways, questions, "bad")["deaf"], rounds.QueryTimeout)
 
 
-def test_a_person_looks_at_the_controller_without_ssh() -> None:
+def test_the_controller_itself_is_queried_without_ssh() -> None:
     assert answers.format_login_command(way(None, address="")) == "env"
     assert answers.format_login_command(way(None)) == "ssh ann@192.0.2.7"
 

@@ -50,7 +50,7 @@ def test_a_hanging_node_is_named_after_all_others_answered(ssh: str) -> None:
 
 
 @pytest.mark.usefixtures("_told")
-def test_a_silent_open_connection_is_abandoned(short: Path) -> None:
+def test_an_open_connection_without_an_answer_is_abandoned(short: Path) -> None:
     master = mux_master.Master(short, "mute")
     assert "[AK-101]" in result(way(short), make_query("", seconds=1))["msg"]
     master.close()
@@ -89,7 +89,7 @@ SSH_SAYS = [
 
 
 @pytest.mark.parametrize(("ssh", "message", "why"), SSH_SAYS)
-def test_ssh_is_quoted_in_its_own_words(ssh: str, message: str, why: str) -> None:
+def test_messages_of_ssh_are_quoted(ssh: str, message: str, why: str) -> None:
     said = result(way(None, ssh=ssh), make_query(""))
     assert said == {"changed": False, "unreachable": True, "msg": message}
     found = reach.explain_reach_failure(message, "192.0.2.7")
@@ -297,7 +297,7 @@ def test_nodes_without_answer_are_named_together() -> None:
 
 
 @pytest.mark.usefixtures("_told")
-def test_a_changing_question_is_not_asked_twice(short: Path) -> None:
+def test_a_query_that_changes_the_node_is_not_repeated(short: Path) -> None:
     assert [name for name, ask in program.KNOWN.items() if ask.reads] == ["node_facts"]
     master = mux_master.Master(short, "cuts")
     question = make_query("", text="x")

@@ -21,7 +21,7 @@ from network_samples import link
     ("name", "tool"),
     [("netplan", "netplan generate"), ("ifupdown", "ifup --no-act --all --force -i")],
 )
-def test_the_tool_reads_it_first_and_its_words_come_back(name: str, tool: str) -> None:
+def test_the_tools_error_message_is_returned(name: str, tool: str) -> None:
     asked: list[list[str]] = []
 
     def run(argv: list[str]) -> tuple[int, str, str]:

@@ -78,7 +78,7 @@ def test_a_foreign_bond_with_our_name_is_replaced_whole() -> None:
         "network:\n  ethernets: {eth1: {dhcp4: true}}\n",
     ],
 )
-def test_a_file_that_cannot_be_taken_apart_is_refused(content: str) -> None:
+def test_a_file_that_cannot_be_parsed_is_rejected(content: str) -> None:
     machine = Machine({"/etc/netplan/01.yaml": content})
     with pytest.raises(network_owner.ForeignError, match=r"01\.yaml configures eth1"):
         machine.foreign("netplan", [link()])
@@ -106,7 +106,7 @@ def test_only_our_entry_changes_in_any_netplan_file(
     assert yaml.safe_load(str(after)) == {"network": expected}
 
 
-def test_cloud_inits_keyfile_no_longer_starts_by_itself() -> None:
+def test_cloud_inits_keyfile_no_longer_starts_automatically() -> None:
     path = "/etc/NetworkManager/system-connections/cloud-init-eth1.nmconnection"
     before = read_recording("cloud-init-eth0.nmconnection")
     machine = Machine({path: before, **ADDRESS})

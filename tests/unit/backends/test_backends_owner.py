@@ -90,7 +90,7 @@ def test_a_bond_needs_its_members_and_a_vlan_its_parent() -> None:
     assert why == {}
 
 
-def test_a_bond_of_two_owners_is_refused_in_words() -> None:
+def test_a_bond_of_two_owners_is_rejected_with_its_reason() -> None:
     says = {STATE + "eth2": (0, "30 (disconnected)\n"), STATE + "*": (10, ""), **NETPLAN}
     found, why = owners_of(Machine({}, says), [BOND, OVER])
     assert found == {"bond0.100": "netplan"} or "bond0.100" in why

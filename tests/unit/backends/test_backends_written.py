@@ -226,7 +226,7 @@ def test_the_same_links_always_give_the_same_files(name: str) -> None:
     assert backend.build_files([]) == {}
 
 
-def test_a_foreign_file_beside_ours_is_not_ours() -> None:
+def test_a_foreign_file_next_to_our_own_is_kept() -> None:
     machine = Machine(
         {"/etc/sysconfig/network-scripts/ifcfg-ens33": read_recording("ifcfg-ens33-el7")}
     )

@@ -126,7 +126,7 @@ def test_the_order_of_the_answers_does_not_matter(name: str) -> None:
         assert [one.as_dict() for one in judge_job(shuffled)] == expected
 
 
-def test_a_silent_rank_is_a_cause_if_others_wait_for_it() -> None:
+def test_a_rank_without_an_answer_is_a_cause_if_others_wait() -> None:
     (finding,) = judge_job(
         hang_records.change_samples(*JOB_CHANGES["a rank that is not asked"][1:])
     )
@@ -197,7 +197,7 @@ def test_an_end_is_explained_and_lost_connections_follow() -> None:
     assert "process is still there" in only("raised").cause
 
 
-def test_gpu_activity_beside_a_hung_collective_is_shown() -> None:
+def test_gpu_activity_during_a_hung_collective_is_shown() -> None:
     """NCCL's kernels wait at 100 % with little power. This, or a driver that does not answer, is evidence."""
 
     def busy(samples: Any) -> None:

@@ -21,7 +21,7 @@ from fullmesh.hang.judge import judge_job, load_hang_causes
 from fullmesh.observed.hang import Rank
 
 
-def test_ranks_in_words() -> None:
+def test_ranks_are_formatted() -> None:
     assert in_words([3]) == "rank 3"
     assert in_words([0, 2, 3, 4, 7, 8]) == "ranks 0, 2-4, 7, 8"
     assert in_words(list(range(0, 60, 2))) == "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 22 more"

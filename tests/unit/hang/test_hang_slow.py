@@ -114,7 +114,7 @@ def test_clocks_that_differ_by_seconds_change_nothing(name: str) -> None:
         ] == expected
 
 
-def test_without_a_comparison_of_the_clocks_nothing_is_said() -> None:
+def test_without_a_comparison_of_the_clocks_there_is_no_finding() -> None:
     assert judge("slow_sleep", clocks=(None, None)) == []
     assert judge("slow_sleep", clocks=({"ahead_ns": 0, "doubt_ns": 0}, None)) == []
 
@@ -236,7 +236,7 @@ def connect(number: int, rank: Any) -> None:
         (of_sample(connect), "its TCP connections sent 180 of 9000 segments again"),
     ],
 )
-def test_a_measured_reason_is_said(change: Callable[[Any], object], reason: str) -> None:
+def test_a_measured_reason_is_reported(change: Callable[[Any], object], reason: str) -> None:
     (found,) = judge("slow_ddp", change)
     assert found.cause.partition(" Reason: ")[2].startswith(reason)
 

@@ -146,7 +146,7 @@ def test_every_cell_of_the_picture_is_drawn_once() -> None:
 
 
 @given(st.lists(st.floats(0.001, 1e4), min_size=1, max_size=50), st.booleans())
-def test_levels_grow_and_hold_every_value(values: list[float], high_is_bad: bool) -> None:
+def test_levels_increase_and_cover_every_value(values: list[float], high_is_bad: bool) -> None:
     upper = heat.compute_level_bounds(values, high_is_bad)
     assert upper == sorted(upper)
     assert len(upper) == heat.LEVELS

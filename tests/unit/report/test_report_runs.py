@@ -79,7 +79,7 @@ def test_csv_writes_the_tables(runs: Path, capsys: pytest.CaptureFixture[str]) -
         assert path.with_name(name).read_bytes().endswith(b"\r\n")
 
 
-def test_a_run_that_holds_and_got_worse_is_a_problem(
+def test_a_passed_but_slower_run_is_a_problem(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slow = build_result()
@@ -130,7 +130,7 @@ def build_arguments(tmp_path: Path, result: dict[str, Any]) -> dict[str, Any]:
     return {"directory": str(tmp_path), "run": "run1", "result": result}
 
 
-def test_the_action_writes_the_reports_beside_the_result(tmp_path: Path, action: Any) -> None:
+def test_the_action_writes_the_reports_next_to_the_result(tmp_path: Path, action: Any) -> None:
     told = action.write_run_result(build_arguments(tmp_path, build_result()))
     assert told["path"] == str(tmp_path / "run1/result.json")
     assert told["reports"] == [str(tmp_path / "run1" / n) for n in ("junit.xml", "report.html")]
@@ -192,7 +192,7 @@ def test_a_brief_summary_keeps_to_its_lines(width: int) -> None:
         (["192.168.100.101", "192.168.100.102"], ["…2.168.100.101", "…2.168.100.102"]),
     ],
 )
-def test_names_beside_the_matrix_stay_distinct(names: list[str], shown: list[str]) -> None:
+def test_names_next_to_the_matrix_stay_distinct(names: list[str], shown: list[str]) -> None:
     assert heat.shorten_node_names(names) == shown
 
 

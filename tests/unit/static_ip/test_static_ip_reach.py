@@ -25,7 +25,9 @@ from static_ip_node import OURS, kernel
         ("", ["10.0.0.12/24"], ""),
     ],
 )
-def test_where_our_connection_has_to_come_back(server: str, addresses: list[str], to: str) -> None:
+def test_the_route_back_to_the_controller_is_kept(
+    server: str, addresses: list[str], to: str
+) -> None:
     seen = ip_tool.parse_links(json.dumps([kernel(OURS)]))
     assert reach.find_return_address(addresses, ["eth1"], server, seen) == to
 
@@ -194,7 +196,7 @@ def test_a_peer_behind_its_firewall_is_known_by_its_mac(
 
 
 @pytest.mark.parametrize("state", ["STALE", "REACHABLE", "DELAY", "FAILED"])
-def test_a_neighbour_that_the_kernel_remembers_is_asked_again(state: str) -> None:
+def test_a_cached_neighbor_is_queried_again(state: str) -> None:
     says = Neighbours(state)
     reach.refresh_neighbours(["192.0.2.9"], says)
     assert says.probed is (state != "FAILED")
@@ -230,7 +232,7 @@ def test_the_master_and_one_of_the_others_have_to_answer(
     assert reach.describe_silent_peers(MASTER, peers, dict.fromkeys(silent, "no")) == words
 
 
-def test_silent_peers_are_asked_until_enough_have_answered(
+def test_peers_are_queried_until_enough_have_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The master is still busy with its own change; a peer that is away for good does not matter then."""

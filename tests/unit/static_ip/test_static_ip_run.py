@@ -28,7 +28,7 @@ def test_check_mode_writes_nothing_and_shows_all(machine: Machine) -> None:
     assert not (machine.root / "store").exists()
 
 
-def test_an_address_that_went_away_is_put_back(machine: Machine) -> None:
+def test_a_lost_address_is_restored(machine: Machine) -> None:
     machine.run()
     machine.kernel = [kernel()]
     result = machine.run()

@@ -81,7 +81,7 @@ def test_too_late_to_confirm(machine: Machine) -> None:
             machine.call(state)
 
 
-def test_peers_that_are_up_and_silent_undo_the_change(
+def test_running_peers_without_an_answer_undo_the_change(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     peers = ["10.0.0.12", "10.0.0.13"]
