@@ -75,7 +75,7 @@ def test_versions_and_nodes_are_compared() -> None:
 
 
 def test_a_diagnosis_is_not_worse_for_facts_that_it_does_not_have() -> None:
-    old, new = built(), built()
+    old, new = build_result(), build_result()
     new["kind"] = "diagnose"
     for check in new["rungs"][3:]:
         check["status"], check["reason"] = "skipped", "not part of a diagnosis"
