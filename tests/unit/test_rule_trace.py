@@ -157,7 +157,7 @@ def test_a_rule_by_socket_owner_may_not_match_other_accounts() -> None:
     add_second_rule(held)
     told_of(held, "late", handle=99, rule="meta skuid 0 ip daddr 192.0.2.1 ct state new drop")
     (found,) = diagnose_answers(held)["findings"]
-    assert "a rule that does this to some packets is" in found["cause"]
+    assert "A rule that does this to some packets is" in found["cause"]
 
 
 def test_an_omitted_rule_is_quoted_as_nft_prints_it() -> None:
