@@ -56,7 +56,7 @@ def list_line_commands(line: str) -> Iterator[str]:
     """List the commands of a line."""
     found = PROMPT.match(line)
     for part in AFTER.split(found[3] if found else ""):
-        command = re.sub(r"\s+#\s.*$|\s{2,}\(.*$|\s{3,}.*$", "", part)
+        command = re.sub(r"\s+#\s.*$|\s{2,}\(.*$|\s{3,}.*$| on the controller$", "", part)
         command = LOOSE.sub("", command).rstrip(".: ")
         if command.startswith((f"{OURS} ", f"{ANSIBLE} ")) and len(command.split()) > 1:
             yield command
@@ -110,7 +110,7 @@ def map_runnable_commands() -> dict[str, list[Shown]]:
 
 # The reader's values that replace words of a page: a whole word, or the beginning of a command.
 SAID = (
-    (r"^\./fullmesh lab exec --name hour ", "./fullmesh lab exec --name LAB "),
+    (r"^\./fullmesh lab exec --name (hour|night) ", "./fullmesh lab exec --name LAB "),
     (r"^\./fullmesh lab (up|status|exec|down|gpus)(?! --name)", r"./fullmesh lab \1 --name LAB"),
     (r"^\./fullmesh demo(?! --help)", "./fullmesh demo --name LAB"),
     # asks for the machines at a keyboard

@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyte
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/tutorials/first-hour.md"
 PICTURE = ROOT / "docs/pictures/finding.png"
 MINE = ROOT / "inventory/mine"
-LAB, LABS = "hour", Path("/var/lib/fullmesh-lab/labs")
+LABS = Path("/var/lib/fullmesh-lab/labs")
 COLUMNS, LINES = 100, 500
 STEP = re.compile(
     r"```console\n\$ (?P<typed>[^\n]+)\n(?P<shown>.*?)```\n\n\*\d+ s, exit code (?P<code>\d+)\.\*",
@@ -64,25 +65,45 @@ def read_terminal(terminal: int) -> bytes:
         return b""
 
 
-def prepare_nodes(folder: Path) -> dict[str, str]:
+@contextmanager
+def start_lab(lab: str, nodes: int = 2) -> Iterator[dict[str, str]]:
+    """Start a lab for a recording that writes ``inventory/mine``, and remove both afterwards."""
+    if MINE.exists():
+        raise SystemExit(
+            f"{shlex.quote(str(MINE))} exists. Fix: rename it, the recording needs its place."
+        )
+    run_lab("up", "--name", lab, "--nodes", str(nodes))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            yield prepare_nodes(Path(folder), lab)
+    finally:
+        shutil.rmtree(MINE, ignore_errors=True)
+        run_lab("down", "--name", lab)
+
+
+def prepare_nodes(folder: Path, lab: str) -> dict[str, str]:
     """Give the nodes their addresses, as by hand, and return the environment that lets ssh find them by name."""
-    text = (LABS / LAB / "inventory/hosts.yml").read_text()
+    text = (LABS / lab / "inventory/hosts.yml").read_text()
     lines = []
     for name, node in yaml.safe_load(text)["all"]["children"]["torch_nodes"]["hosts"].items():
         lines.append(f"Host {name}\n  HostName {node['ansible_host']}")
         nic, address = node["fullmesh_interface"], node["fullmesh_address"]
-        run_lab("exec", "--name", LAB, name, "--", "ip", "link", "set", nic, "up")
-        run_lab("exec", "--name", LAB, name, "--", "ip", "address", "add", address, "dev", nic)
-    keys = LABS / LAB
+        run_lab("exec", "--name", lab, name, "--", "ip", "link", "set", nic, "up")
+        run_lab("exec", "--name", lab, name, "--", "ip", "address", "add", address, "dev", nic)
+    keys = LABS / lab
     lines.append(f"Host *\n  User root\n  IdentityFile {keys}/id_ed25519")
     lines.append(f"  UserKnownHostsFile {keys}/known_hosts")
     config = folder / "ssh_config"
     config.write_text("\n".join(lines) + "\n")
+    program = folder / "ssh"  # for commands of a page that begin with ssh
+    program.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {config} "$@"\n')
+    program.chmod(0o755)
     return {
         **{key: value for key, value in os.environ.items() if key not in ("CI", "PYTHONPATH")},
         "ANSIBLE_SSH_COMMON_ARGS": f"-F {config}",
         # ssh reuses a connection to the same name, which can be a node of another lab
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"),
+        "PATH": f"{folder}:{os.environ['PATH']}",
         "TERM": "xterm-256color",
     }
 
@@ -101,8 +122,10 @@ def photograph_report() -> None:
         shutil.copy(made, PICTURE)
 
 
-def record_page(text: str, env: Mapping[str, str]) -> str:
-    """Return the page with new output and times."""
+def record_page(
+    text: str, env: Mapping[str, str], photograph: Callable[[], None] | None = None
+) -> str:
+    """Return the page with new output and times. *photograph*: what to do after a diagnosis."""
     rows, total = [], 0.0
 
     def renew(step: re.Match[str]) -> str:
@@ -111,8 +134,8 @@ def record_page(text: str, env: Mapping[str, str]) -> str:
         shown, code, seconds = record_command(step["typed"], env)
         if code != int(step["code"]):
             raise SystemExit(f"exit code {code}, not {step['code']}:\n{shown}")
-        if step["typed"].startswith("./fullmesh diagnose"):
-            photograph_report()
+        if photograph and step["typed"].startswith("./fullmesh diagnose"):
+            photograph()
         total += seconds
         if step["shown"]:
             rows.append(f"| `{step['typed']}` | {seconds:.0f} |\n")
@@ -128,17 +151,8 @@ def record_page(text: str, env: Mapping[str, str]) -> str:
 
 def main() -> None:
     """Record the page."""
-    if MINE.exists():
-        raise SystemExit(
-            f"{shlex.quote(str(MINE))} exists. Fix: rename it, the recording needs its place."
-        )
-    run_lab("up", "--name", LAB)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            PAGE.write_text(record_page(PAGE.read_text(), prepare_nodes(Path(folder))))
-    finally:
-        shutil.rmtree(MINE, ignore_errors=True)
-        run_lab("down", "--name", LAB)
+    with start_lab("hour") as env:
+        PAGE.write_text(record_page(PAGE.read_text(), env, photograph_report))
 
 
 if __name__ == "__main__":

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import shlex
+from pathlib import Path
 from typing import NoReturn
 
 import page_commands
 import pytest
+import record_hour
+import record_night
 import yaml
 from ansible.cli.playbook import PlaybookCLI
 from page_commands import ANSIBLE, ENDS, FENCE, NOT_RUN, OURS, PAGES, Shown, list_shown_commands
@@ -86,6 +90,18 @@ def test_page_commands_exist_and_wrong_ones_are_found(
     (wrong,) = list_shown_commands("Run `./fullmesh verify --bandwith -i mine`.")
     with pytest.raises(Refused, match="--bandwith"):
         ours.parse_args(words(wrong.command))
+
+
+@pytest.mark.parametrize("path", [record_hour.PAGE, record_night.PAGE], ids=lambda one: one.stem)
+def test_every_command_of_a_recorded_page_can_be_recorded_again(path: Path) -> None:
+    text = path.read_text()
+    steps = list(record_hour.STEP.finditer(text))
+    assert len(steps) == len(re.findall(r"^\$ ", text, re.MULTILINE)) > 5
+    # a page is recorded as a whole, and has the output of each command
+    silent = re.compile(r"cp |sleep |\./fullmesh lab exec ")
+    assert [
+        one["typed"] for one in steps if not one["shown"] and not silent.match(one["typed"])
+    ] == []
 
 
 PAGE = """
