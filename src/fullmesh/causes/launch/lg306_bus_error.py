@@ -81,6 +81,17 @@ CAUSE = LogCause(
             ),
         ),
         RecordedLog(
+            "a launcher that prints torch's ProcessFailure",
+            (
+                "The worker fails with {0: ProcessFailure(local_rank=0, pid=54, exitcode=-7, "
+                "error_file='<N/A>', message='Signal 7 (SIGBUS) received by PID 54')}"
+            ),
+        ),
+        RecordedLog(
+            "text-generation-inference",
+            "Error: Download process was signaled to shutdown with signal 7",
+        ),
+        RecordedLog(
             "sigbus",
             (
                 "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"

@@ -49,6 +49,16 @@ def build_signal_patterns(number: int, name: str) -> tuple[Pattern, ...]:
             "exits with return code = ",
             rf"exits with return code = -{number}\b(?P<rank>)(?P<host>)",
         ),
+        # torch's ProcessFailure, as agents of other launchers print it
+        Pattern(
+            "exitcode=-",
+            rf"ProcessFailure\(local_rank=.{{0,80}}\bexitcode=-{number},(?P<rank>)(?P<host>)",
+        ),
+        # text-generation-inference
+        Pattern(
+            "signaled to shutdown with signal ",
+            rf"(?P<rank>)(?P<host>)was signaled to shutdown with signal {number}\b",
+        ),
     )
 
 
