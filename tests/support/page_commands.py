@@ -197,8 +197,11 @@ class End:
 
 
 FOUND = "causes are found in these logs"
+UNDONE = "the page has removed a node before, so the nodes differ"
 NO_JOB = "no job runs on the nodes, and it says so ([HG-181])"
 ENDS = {
+    "./fullmesh status -i inventory/mine --json": End(1, UNDONE),
+    "./fullmesh diagnose -i inventory/mine --json": End(1, UNDONE),
     "./fullmesh explain-log rank0.log rank1.log": End(1, FOUND),
     "./fullmesh explain-log --data-ports 50000-54095 rank0.log rank1.log": End(1, FOUND),
     "./fullmesh explain-log --data-ports 50000-54095 logs/": End(1, FOUND),
