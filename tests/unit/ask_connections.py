@@ -23,9 +23,10 @@ def answer(how: str, text: str) -> object:
         import signal
         def stop(*_: object) -> None:
             raise InterruptedError
-        signal.signal(signal.SIGUSR1, stop)
         seconds, _, ready = text.partition(" ")
+        time.sleep(0.3)  # of the start, without a handler
         try:
+            signal.signal(signal.SIGUSR1, stop)
             if ready:
                 open(ready, "w").close()
             time.sleep(float(seconds))

@@ -47,6 +47,7 @@ SHA256_BYTES = 32
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 PERMISSIONS = 0o777
 POLL_SECONDS = 0.5
+START_SECONDS = 2.0  # until a stop ends a program that has no handler for it
 
 
 class ProgramLoader:
@@ -181,11 +182,15 @@ def watch_controller(question: NodeQuestion, answered: list[float]) -> None:
     """
     hold, gone = question["hold"], False
     heard = time.monotonic()
+    stop_at = 0.0  # a program that still starts has no handler yet, and would end without an answer
     while not gone:
-        ready, _, _ = select.select([0], [], [], POLL_SECONDS if hold else None)
+        ready, _, _ = select.select([0], [], [], POLL_SECONDS if hold or stop_at else None)
         now = time.monotonic()
         words = os.read(0, 4096) if ready else b""
         if b"stop" in words:
+            stop_at = now + START_SECONDS
+        if stop_at and (now > stop_at or signal.getsignal(signal.SIGUSR1) != signal.SIG_DFL):
+            stop_at = 0.0
             os.kill(os.getpid(), signal.SIGUSR1)
         heard = now if words else heard
         silent = bool(answered) and hold > 0 and now > max(heard, answered[0]) + hold
