@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import random
 import socket
 import sys
 from types import ModuleType
@@ -144,11 +146,18 @@ def test_a_script_runs_for_each_direction() -> None:
     assert found == [("1", "2", (3, "192.0.2.2\n")), ("2", "1", (3, "192.0.2.1\n"))]
 
 
+def find_listening_port() -> int:
+    """Return a free port below those that the kernel gives to the connections of other tests."""
+    for port in random.sample(range(20000, 30000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("0.0.0.0", port)):  # noqa: S104 (see its user)
+            return port
+    raise AssertionError("no free port")
+
+
 def test_ports_are_closed_after_the_answer() -> None:
-    with socket.create_server(("0.0.0.0", 0)) as held:  # noqa: S104 (the adapter listens there, too)
-        adapters.PORTS = (held.getsockname()[1],)
+    adapters.PORTS = (find_listening_port(),)
     here = adapters.Target("1", ("sh", "-c"), "127.0.0.1")
     there = adapters.Target("2", ("true",), "127.0.0.1")
     assert adapters.ask_ports(ROOT, [here, there]) == {}
-    with socket.create_server(("0.0.0.0", adapters.PORTS[0])):  # noqa: S104 (as above)
+    with socket.create_server(("0.0.0.0", adapters.PORTS[0])):  # noqa: S104 (the adapter listens there, too)
         pass

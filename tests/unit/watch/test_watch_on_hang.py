@@ -274,13 +274,15 @@ def test_dump_is_written_once_and_the_job_continues(reporter: StallReporter, run
     assert made.query_at == math.inf  # the cause is known
 
 
-def test_number_of_dumps_is_limited(reporter: StallReporter, runs: Path) -> None:
+@pytest.mark.usefixtures("runs")
+def test_number_of_dumps_is_limited(reporter: StallReporter) -> None:
     made, log = HangResponse("dump", NODES), ResponseLog()
     for _ in range(on_hang.MOST_DUMPS + 2):
         made.note_stall("n1", "a", "u")
         reporter.verdict = load_verdict("late_sleep")
         made.respond(reporter, log.lines.append, log.end)
-    assert len(list(runs.iterdir())) == on_hang.MOST_DUMPS
+    assert made.dumps == on_hang.MOST_DUMPS
+    assert sum("the state of all ranks is in" in line for line in log.lines) == made.dumps
 
 
 def test_stop_writes_a_dump_and_ends_the_job(reporter: StallReporter, runs: Path) -> None:
