@@ -24,6 +24,7 @@ import _thread
 import hashlib
 import importlib.machinery
 import importlib.util
+import io
 import json
 import marshal
 import os
@@ -153,25 +154,41 @@ def compile_program(source: Program) -> bytes:
     )
 
 
-def receive_program(question: NodeQuestion, given: BinaryIO, output: BinaryIO) -> Program:
+def receive_program(
+    question: NodeQuestion, given: BinaryIO, output: BinaryIO
+) -> tuple[Program, bytes]:
     """Request the program's source: zlib of JSON, module -> [whether it is a package, text].
+
+    Returns:
+        It, and what the controller sent before it: signs of life, and ``stop`` if another node has failed already.
 
     Raises:
         ValueError: other data came.
     """
     output.write(f"{question['mark']} program\n".encode())
     output.flush()
+    early = b""
     first = given.read(1)
-    while first == b"\n":  # a sign of life from the controller
+    while first in (b"\n", b"s"):  # zlib's data begins with x
+        early += first if first == b"\n" else first + given.readline()
         first = given.read(1)
     data = first + given.read(question["size"] - len(first))
     if hashlib.sha256(data).hexdigest() != question["program"]:
         raise ValueError(f"{len(data)} received bytes do not match the program's checksum")
     program: Program = json.loads(zlib.decompress(data))
-    return program
+    return program, early
 
 
-def watch_controller(question: NodeQuestion, answered: list[float]) -> None:
+def read_buffered(given: BinaryIO) -> bytes:
+    """Return what was read together with the question or the program, which `watch_controller` would not see."""
+    os.set_blocking(0, False)
+    try:
+        return given.peek() if isinstance(given, io.BufferedReader) else b""
+    finally:
+        os.set_blocking(0, True)
+
+
+def watch_controller(question: NodeQuestion, answered: list[float], early: bytes) -> None:
     """End this process once the controller is gone.
 
     Runs in a thread of its own.
@@ -179,10 +196,12 @@ def watch_controller(question: NodeQuestion, answered: list[float]) -> None:
     Args:
         question: ``hold``: after the answer, end this process if the controller is silent for this many seconds.
         answered: the time of the answer, empty until it is sent.
+        early: what the controller has sent after its question.
     """
     hold, gone = question["hold"], False
     heard = time.monotonic()
-    stop_at = 0.0  # a program that still starts has no handler yet, and would end without an answer
+    # a program that still starts has no handler yet, and would end without an answer
+    stop_at = heard + START_SECONDS if b"stop" in early else 0.0
     while not gone:
         ready, _, _ = select.select([0], [], [], POLL_SECONDS if hold or stop_at else None)
         now = time.monotonic()
@@ -209,15 +228,17 @@ def answer_question(
     said: NodeAnswer = {"python": sys.executable}
     try:
         code = load_cached_program(question)
+        early = b""
         if code:
             program: Program = marshal.loads(code)  # noqa: S302 (of a checked file in root's folder)
         else:
-            program = receive_program(question, given, output)
+            program, early = receive_program(question, given, output)
             # a program that is not kept compiles only the modules that it imports
             unkept = cache_program(question, program)
             if unkept:
                 said["unkept"] = unkept
-        _thread.start_new_thread(watch_controller, (question, answered))
+        early += read_buffered(given)
+        _thread.start_new_thread(watch_controller, (question, answered, early))
         sys.meta_path.insert(0, ProgramLoader(program))
         module = __import__(question["module"], fromlist=["*"])
         said["result"] = getattr(module, question["function"])(**question["given"])

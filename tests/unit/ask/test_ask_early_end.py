@@ -58,6 +58,19 @@ def test_others_are_stopped_once_one_part_has_failed(private: Path) -> None:
 
 
 @pytest.mark.usefixtures("_told")
+def test_a_stop_before_the_program_has_begun_is_answered(private: Path) -> None:
+    async def run() -> dict[str, rounds.Outcome]:
+        stop = asyncio.Event()
+        stop.set()
+        query = make_query(private, how="stoppable", text="60", seconds=60)
+        return await rounds.query_all_nodes({"a": way(None)}, {"a": replace(query, stop=stop)}, 5)
+
+    for _ in ("without the program", "with it"):
+        found = asyncio.run(run())["a"]
+        assert answers.build_task_result(way(None), found)["text"] == "stopped"
+
+
+@pytest.mark.usefixtures("_told")
 def test_a_node_that_ignores_the_stop_delays_no_other(
     private: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
