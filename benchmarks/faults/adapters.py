@@ -145,8 +145,12 @@ def ask_ports(_inventory: Path, targets: list[Target]) -> Answer:
                     cause = f"port: no server can start: {output.strip()[-80:]}"
                     return {"node": one.name, "cause": cause}
             return try_ports(targets)
-        finally:  # the next finder needs the same nodes
-            ends = [f"kill {output if not code else ''}" for code, output in served]
+        finally:  # the next finder needs the same nodes, with the ports closed
+            wait = "for _ in 1 2 3 4 5 6 7 8 9; do kill -0 $pid || break; sleep 0.1; done"
+            ends = [
+                "true" if code else f"pid={output.strip()}; kill $pid; {wait}"
+                for code, output in served
+            ]
             list(pool.map(Target.run_script, targets, ends))
 
 

@@ -95,7 +95,10 @@ def below(parser: argparse.ArgumentParser, *names: str) -> Mapping[str, argparse
         ("fullmesh lab ", set(below(build_parser(), "lab"))),
         ("fullmesh lab vm ", set(below(build_parser(), "lab", "vm"))),
         ("fullmesh completion ", {"bash", "zsh"}),
-        ("fullmesh test --", {"--all", "--elapsed", "--fast", "--help", "--list", "--shard"}),
+        (
+            "fullmesh test --",
+            {"--all", "--elapsed", "--fast", "--help", "--list", "--record", "--shard"},
+        ),
         ("fullmesh test end-to-end-bi", {"end-to-end-bisect"}),
         ("fullmesh test sanity molecule-ti", {"molecule-time_sync"}),
         ("fullmesh diagnose --dead", {"--deadline"}),
