@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fullmesh.causes.engine import Cause, CauseCase
+from fullmesh.causes.engine import Cause, CauseCase, Explains
+from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify.job_start import SHOWN, list_failed_steps
 from fullmesh.verify.model import ClusterObservations
@@ -48,5 +49,6 @@ CAUSE = Cause(
     "VC-302",
     __doc__,
     find=rule_imported_torch,
+    explains=(Explains(("VC-311",), has_same_node),),
     cases=(CauseCase("job-torch-file", "torch/version.py is missing"),),
 )
