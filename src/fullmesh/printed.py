@@ -69,7 +69,7 @@ def print_text(text: str, stream: TextIO | None = None) -> None:
 
 
 def shorten_time(text: str) -> str:
-    """Return an ISO 8601 time to the minute in UTC, or the text if it is none."""
+    """Return an ISO 8601 time to the minute in UTC, or the text if it is not a time."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     except ValueError:

@@ -217,7 +217,7 @@ def note_broken_program(path):
 def find_code_error(data):
     try:
         parts = ast.walk(ast.parse(data))
-    except (SyntaxError, ValueError) as exc:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
         return str(exc)
     return "" if any(isinstance(one, ast.Call) for one in parts) else "it does nothing"
 
@@ -272,7 +272,7 @@ def find_damage(path, size):
     if path.endswith(".py"):
         try:
             compile(data, path, "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as exc:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
             return "is damaged: %s" % exc
         # an editor ends the last line
         return "" if held > size or data.endswith(b"\n") else DIFFERS % (held, size)

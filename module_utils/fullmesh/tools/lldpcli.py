@@ -10,16 +10,14 @@ from ..foreign_text import parse_foreign_json
 from ..node_values import INTERFACE_NAME, MAC, OWN_NAME, SWITCH_PORT
 
 if TYPE_CHECKING:
-    from typing import Any
+    import re
 
     from ..schema.first_look import LldpNeighbor
 
-# json0 has a list on every level, also for one neighbor. lldpcli waits for a hung daemon without end
+# json0 has a list on every level, also for one neighbor. lldpcli itself waits for a hung daemon forever
 SHOW_NEIGHBORS = ["timeout", "5", "lldpcli", "-f", "json0", "show", "neighbors"]
-NAMES = (
-    "local",
-    "ifname",
-)  # kinds of a port's identifier that name it. Others are its address, or an alias
+# kinds of a port's identifier that name it. Others are its address, or an alias
+NAMES = ("local", "ifname")
 
 
 def parse_neighbors(text: str) -> list[LldpNeighbor]:
@@ -46,13 +44,13 @@ def parse_neighbors(text: str) -> list[LldpNeighbor]:
     return found
 
 
-def _list_entries(value: Any, key: str) -> list[dict[str, Any]]:
+def _list_entries(value: object, key: str) -> list[dict[str, object]]:
     """Return the mappings in a list of a mapping."""
     held = value.get(key) if isinstance(value, dict) else None
     return [one for one in held if isinstance(one, dict)] if isinstance(held, list) else []
 
 
-def _pick_text(value: dict[str, Any], key: str, pattern: Any, *kinds: str) -> str:
+def _pick_text(value: dict[str, object], key: str, pattern: re.Pattern[str], *kinds: str) -> str:
     """Return the first text below *key* that matches and is of one of the kinds, "" if there is none."""
     for one in _list_entries(value, key):
         text = one.get("value")

@@ -5,39 +5,43 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from devtools.lab.plan import CLUSTER_INTERFACE, Node
+from devtools.lab.plan import CLUSTER_INTERFACE, Node, Setting
 
 HEAD = """\
-# Written by `fullmesh lab up`; the next one writes it again. Settings belong into group_vars.
+# Written by `fullmesh lab up`; the next one writes it again. Put settings into group_vars.
 """
 
 
-def quoted(value: object) -> str:
+def format_value(value: object) -> str:
     """Return *value* in JSON, which is a part of YAML."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def host_lines(
-    node: Node, gateway: str = "", variables: Mapping[str, Any] | None = None
+def list_host_lines(
+    node: Node, gateway: str = "", variables: Mapping[str, Setting] | None = None
 ) -> list[str]:
     """Return the lines of one host; *gateway* if the only interface also carries the ssh connections.
 
     An outsider has no variables of the project. It is only connected to the cluster network.
     """
-    lines = [f"        {node.name}:", f"          ansible_host: {quoted(node.management_address)}"]
+    lines = [
+        f"        {node.name}:",
+        f"          ansible_host: {format_value(node.management_address)}",
+    ]
     if node.outsider:
-        return [*lines, f"          lab_cluster_address: {quoted(node.cluster_address)}"]
-    lines += [f"          {name}: {quoted(value)}" for name, value in (variables or {}).items()]
+        return [*lines, f"          lab_cluster_address: {format_value(node.cluster_address)}"]
+    lines += [
+        f"          {name}: {format_value(value)}" for name, value in (variables or {}).items()
+    ]
     if gateway:
-        link = f"interface: {CLUSTER_INTERFACE}, addresses: [{quoted(node.cluster_address)}]"
+        link = f"interface: {CLUSTER_INTERFACE}, addresses: [{format_value(node.cluster_address)}]"
         lines.append("          fullmesh_links:")
-        lines.append(f"            - {{{link}, gateway: {quoted(gateway)}}}")
+        lines.append(f"            - {{{link}, gateway: {format_value(gateway)}}}")
         return lines
     return [
         *lines,
-        f"          fullmesh_address: {quoted(node.cluster_address)}",
+        f"          fullmesh_address: {format_value(node.cluster_address)}",
         f"          fullmesh_interface: {CLUSTER_INTERFACE}",
     ]
 
@@ -51,7 +55,7 @@ def ssh_options(known_hosts: Path) -> list[str]:
     ]
 
 
-def render(  # noqa: PLR0913 (one text out of seven values)
+def render_inventory(  # noqa: PLR0913 (one text out of seven values)
     nodes: Sequence[Node],
     controller: str,
     key: Path,
@@ -59,7 +63,7 @@ def render(  # noqa: PLR0913 (one text out of seven values)
     note: str = "",
     *,
     gateway: str = "",
-    variables: Mapping[str, Mapping[str, Any]] | None = None,
+    variables: Mapping[str, Mapping[str, Setting]] | None = None,
 ) -> str:
     """Return the text of hosts.yml.
 
@@ -73,18 +77,18 @@ def render(  # noqa: PLR0913 (one text out of seven values)
         line
         for node in nodes
         if not node.outsider
-        for line in host_lines(node, gateway, own.get(node.family))
+        for line in list_host_lines(node, gateway, own.get(node.family))
     ]
-    others = [line for node in nodes if node.outsider for line in host_lines(node)]
+    others = [line for node in nodes if node.outsider for line in list_host_lines(node)]
     lines = [
         "all:",
         "  vars:",
         "    ansible_user: root",
-        f"    ansible_ssh_private_key_file: {quoted(str(key))}",
+        f"    ansible_ssh_private_key_file: {format_value(str(key))}",
         "    ansible_ssh_common_args: >-",
         *(f"      {option}" for option in options),
-        f"    fullmesh_controllers: [{quoted(controller)}]",
-        *([f"    verify_cluster_note: {quoted(note)}"] if note else []),
+        f"    fullmesh_controllers: [{format_value(controller)}]",
+        *([f"    verify_cluster_note: {format_value(note)}"] if note else []),
         "  children:",
         "    torch_nodes:",
         "      hosts:",

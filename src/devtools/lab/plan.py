@@ -29,6 +29,9 @@ SYSTEMS = {
 }
 
 
+Setting = str | bool | list[str]  # of the inventory
+
+
 @dataclass(frozen=True)
 class RealImage:
     """An official image of a distribution, from a registry.
@@ -46,12 +49,12 @@ class RealImage:
     system: str
     reference: str
     packages: tuple[str, ...] = ()
-    variables: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, Setting] = field(default_factory=dict)
     torch: bool = True
 
 
 # Packages come from the distribution's and NVIDIA's own archives, and Python is the system's.
-REAL_DEFAULTS: dict[str, Any] = {
+REAL_DEFAULTS: dict[str, Setting] = {
     "nccl_repository_key": "",
     "nccl_repository_url": "",
     "nccl_version": "",
@@ -59,7 +62,7 @@ REAL_DEFAULTS: dict[str, Any] = {
     "torch_runtime_python": "",
 }
 # The fingerprint of NVIDIA's key for EL 10 is not published (NC-110).
-WITHOUT_NCCL = {"nccl_manage": False}
+WITHOUT_NCCL: dict[str, Setting] = {"nccl_manage": False}
 REAL = {
     "stream9": RealImage("el", "CentOS Stream 9", "quay.io/centos/centos:stream9"),
     # The tag stream10 was published without a root file system on 2026-09-02, and this one was intact.

@@ -9,7 +9,7 @@ from typing import Any
 
 from devtools.lab import inventory, subnets
 from devtools.lab.paths import Paths
-from devtools.lab.plan import DEFAULT_NAME, IMAGES, REAL, REAL_DEFAULTS, Node
+from devtools.lab.plan import DEFAULT_NAME, IMAGES, REAL, REAL_DEFAULTS, Node, Setting
 
 SCHEMA = 1
 
@@ -58,7 +58,7 @@ class Lab:
         return subnets.bridges(self.index)
 
     @property
-    def variables(self) -> dict[str, dict[str, Any]]:
+    def variables(self) -> dict[str, dict[str, Setting]]:
         """The settings of nodes with real images, by family. Those of look-alikes are in group_vars."""
         if self.image_source != "registry":
             return {}
@@ -115,7 +115,7 @@ class Store:
 
     def write_inventory(self, lab: Lab) -> list[Path]:
         """Write the inventory, for the default lab also to the checkout; return the paths."""
-        text = inventory.render(
+        text = inventory.render_inventory(
             lab.nodes,
             lab.controller,
             self.key,

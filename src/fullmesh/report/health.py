@@ -74,11 +74,13 @@ def list_spans(held: object) -> list[Mapping[str, Any]]:
         one
         for one in (held if isinstance(held, list) else [])
         if isinstance(one, Mapping)
-        and one.get("state") in KINDS
+        and isinstance(one.get("state"), str)
+        and one["state"] in KINDS
         and all(
             isinstance(one.get(key), int) and 0 <= one[key] <= LATEST for key in ("first", "last")
         )
         and isinstance(one.get("codes"), list)
+        and all(isinstance(code, str) for code in one["codes"])
     ]
 
 

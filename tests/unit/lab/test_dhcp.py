@@ -52,7 +52,9 @@ def test_foreign_process_is_not_the_server(tmp_path: Path) -> None:
 
 def test_the_inventory_has_lease_and_static_address() -> None:
     lab = build_leased_lab(False)
-    text = inventory.render(lab.nodes, lab.controller, Path("/k"), Path("/h"), gateway=lab.gateway)
+    text = inventory.render_inventory(
+        lab.nodes, lab.controller, Path("/k"), Path("/h"), gateway=lab.gateway
+    )
     found = yaml.safe_load(text)["all"]
     assert found["vars"]["ansible_ssh_common_args"].split()[-2:] == ["-b", "10.77.7.1"]
     host = found["children"]["torch_nodes"]["hosts"]["el1"]

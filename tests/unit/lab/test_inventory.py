@@ -16,7 +16,7 @@ def render_inventory(outsider: bool = False, ipv6: bool = False) -> dict[str, An
     nodes = plan.nodes("demo", 3, plan.FAMILIES, 2, ipv6)
     if outsider:
         nodes.append(plan.outsider("demo", 3, ipv6))
-    found = yaml.safe_load(inventory.render(nodes, "10.77.3.1", KEY, KNOWN))
+    found = yaml.safe_load(inventory.render_inventory(nodes, "10.77.3.1", KEY, KNOWN))
     return dict(found["all"])
 
 

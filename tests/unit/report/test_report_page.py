@@ -220,7 +220,13 @@ def test_the_page_draws_the_verdicts_of_the_nodes_checks() -> None:
     broken = {"state": "not fit", "codes": ["HC-161"], "first": end - 7200, "last": end - 3700}
     spans = [{**fit, "first": end - 14400, "last": end - 7300}, broken]
     result["nodes"]["el1"]["facts"]["health"] = [*spans, {**fit, "first": end - 3600, "last": end}]
-    result["nodes"]["ubuntu1"]["facts"]["health"] = [{**broken, "last": end}, {"state": "odd"}]
+    result["nodes"]["ubuntu1"]["facts"]["health"] = [
+        {**broken, "last": end},
+        {"state": "odd"},
+        {**fit, "state": ["fit"]},
+        {**fit, "codes": [5]},
+        {**fit, "first": "now"},
+    ]
     drawing = health.draw_health(result)
     assert drawing is not None
     faulty, repaired = drawing.rows

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from devtools.lab.errors import LabError
-from devtools.lab.inventory import quoted, ssh_options
+from devtools.lab.inventory import format_value, ssh_options
 
 FAMILIES = ("el", "ubuntu")
 DEFAULT_NAME = "vm"
@@ -173,13 +173,13 @@ def ssh_config(machines: Sequence[Machine], key: Path, known_hosts: Path) -> str
 
 def inventory(machines: Sequence[Machine], config: Path) -> str:
     """Return the text of hosts.yml."""
-    controllers = ", ".join(quoted(machine.gateway) for machine in machines)
+    controllers = ", ".join(format_value(machine.gateway) for machine in machines)
     lines = [
         "# Written by `fullmesh lab vm up`; the next one writes it again.",
         "all:",
         "  vars:",
         "    ansible_user: root",
-        f"    ansible_ssh_common_args: {quoted(f'-F {config}')}",
+        f"    ansible_ssh_common_args: {format_value(f'-F {config}')}",
         f"    fullmesh_controllers: [{controllers}]",
         "  children:",
         "    torch_nodes:",
@@ -188,8 +188,8 @@ def inventory(machines: Sequence[Machine], config: Path) -> str:
     for machine in machines:
         lines += [
             f"        {machine.name}:",
-            f"          ansible_host: {quoted(machine.dhcp_address)}",
-            f"          fullmesh_address: {quoted(machine.cluster_address)}",
+            f"          ansible_host: {format_value(machine.dhcp_address)}",
+            f"          fullmesh_address: {format_value(machine.cluster_address)}",
             "          fullmesh_interface: eth1",
         ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""SHARP: no job of the Aggregation Manager
+"""SHARP: NCCL gets no job from the Aggregation Manager
 
 NCCL's CollNet cannot use SHARP ({detail}). The Aggregation Manager (sharp_am) does not run or cannot
 be reached, the switches have no SHARP or no resources for another job, or a rank's port is on
@@ -40,7 +40,8 @@ CAUSE = LogCause(
         Pattern("sharp_", r"ERROR (?P<detail>.{0,60}\bsharp_(?:get|create|coll)\w{3,30}.{0,60})"),
         Pattern("sharp_am", r"sharp_am\[\d{1,9}\]: (?P<detail>.{0,40}failed\. error: .{3,60})"),
         Pattern(
-            "Failed to connect to Aggregation Manager", r"(?P<detail>Failed to connect to .{19})"
+            "Failed to connect to Aggregation Manager",
+            r"(?P<detail>Failed to connect to Aggregation Manager)",
         ),
     ),
     survivable=True,

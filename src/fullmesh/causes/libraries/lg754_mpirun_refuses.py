@@ -27,7 +27,7 @@ CAUSE = LogCause(
         Pattern("detected an attempt to run as root", r"(?P<detail>an attempt to run as root)"),
         Pattern(
             "A request was made to bind to that",
-            r"(?P<detail>it would bind more processes than CPUs|A request was made to bind)",
+            r"(?P<detail>A request was made to bind)",
         ),
     ),
     weight=90,
