@@ -1,14 +1,17 @@
 """Break one thing in L7 or L8 and print the output of the ranks: ``train_faults.py [CASE...]``.
 
 This runs the ranks' own program, which is in the same folder, with one of its functions replaced on one rank (or on
-all). torch is imported once, then every case forks its ranks, so that a case takes only tenths of a second.
+all). torch is imported once, then every case forks its ranks, so that a case takes only tenths of a second. The
+process that forks has no other threads: a lock that a thread held at that moment would never be released in the rank.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import pickle
+import signal
 import sys
 import tempfile
 import time
@@ -29,6 +32,7 @@ import torch.distributed as dist
 from ladder_rank import BEGUN, RESERVE_SECONDS, Place, Rank
 
 HERE = Path(__file__).parent
+HANG_SECONDS = 90
 CPU = {"device": "cpu", "backend": "gloo"}
 RAN = HERE / "a-pickle-ran"
 GPU_CASES = (
@@ -216,7 +220,7 @@ CASES: dict[str, tuple[int, list[int], Callable[[], None]]] = {
 
 
 def run_steps(rank: Rank, steps: tuple[str, ...], port: int) -> None:
-    """Run the steps like the program, with a store in the parent process."""
+    """Run the steps like the program, with a store that no rank serves."""
     gloo_ladder.step_import(rank)
     patience = timedelta(seconds=20)
     store = dist.TCPStore("127.0.0.1", port, timeout=patience)
@@ -227,7 +231,8 @@ def run_steps(rank: Rank, steps: tuple[str, ...], port: int) -> None:
 
 
 def child(number: int, world: int, broken: Callable[[], None] | None, where: Path) -> None:
-    """Run one forked rank."""
+    """Run one forked rank. One that hangs prints where, and ends."""
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
     port = int(os.environ["STORE_PORT"])
     steps = GPU_STEPS if where.name in GPU_CASES else TRAIN_STEPS
     os.environ.update(RANK=str(number), LOCAL_RANK=str(number), GLOO_SOCKET_IFNAME="lo")
@@ -270,13 +275,27 @@ def telling(lines: list[Any]) -> dict[str, Any]:
     return {"short": short, "lines": lines}
 
 
+def serve_store() -> int:
+    """Serve the ranks' store in a process of its own and return its process ID. Its port is in the environment."""
+    reader, writer = os.pipe()
+    server = os.fork()
+    if server == 0:
+        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        os.write(writer, str(store.port).encode())
+        signal.pause()
+    os.environ["STORE_PORT"] = os.read(reader, 5).decode()
+    return server
+
+
 def main() -> None:
     """Print the results of the named cases, or of all, as JSON."""
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    os.environ["STORE_PORT"] = str(store.port)
-    wanted = sys.argv[1:] or list(CASES)
-    found = {name: telling(case(name, *CASES[name])) for name in wanted}
-    found["gpus"] = telling(case("gpus", 2, [], lambda: None))
+    server = serve_store()
+    try:
+        wanted = sys.argv[1:] or list(CASES)
+        found = {name: telling(case(name, *CASES[name])) for name in wanted}
+        found["gpus"] = telling(case("gpus", 2, [], lambda: None))
+    finally:
+        os.kill(server, signal.SIGKILL)
     found["a pickle ran"] = RAN.exists()
     pickle.loads(pickle.dumps(Weapon()))  # noqa: S301 (our own, to show that it is one)
     found["the weapon works"] = RAN.exists()
