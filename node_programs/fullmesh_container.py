@@ -41,6 +41,8 @@ PET = {
     "PET_LOCAL_ADDR": "FULLMESH_ADDRESS",
 }
 NVIDIA, AMD, RDMA = "/dev/nvidia[0-9]*", "/dev/kfd", "/dev/infiniband"
+RENDER, VERBS = "/dev/dri/renderD*", "/dev/infiniband/*"
+GROUP_USES, OTHERS_USE = 0o060, 0o006
 CDI = ("/etc/cdi", "/var/run/cdi")
 CDI_KIND = b"nvidia.com/gpu"
 # The program that docker needs for containers with a GPU (NVIDIA Container Toolkit, its architecture overview).
@@ -131,6 +133,29 @@ def has_cdi() -> bool:
     return False
 
 
+def list_device_groups() -> list[int]:
+    """Return the numbers of the groups that may use the node's AMD GPUs and RDMA interfaces."""
+    found = set()
+    for path in (one for pattern in (AMD, RENDER, VERBS) for one in glob.glob(pattern)):
+        held = os.stat(path)
+        if held.st_mode & OTHERS_USE != OTHERS_USE and held.st_mode & GROUP_USES == GROUP_USES:
+            found.add(held.st_gid)
+    return sorted(found - {0})
+
+
+def find_group_options(tool: str, argv: Sequence[str]) -> list[str]:
+    """Return the options that keep device files open to an image's account.
+
+    Groups have numbers, because names would be those of the image, in which ``render`` has another number or none. A
+    podman that root does not run maps numbers, and can only keep the caller's groups, if the caller adds no other.
+    """
+    groups = list_device_groups()
+    if tool == "podman" and os.geteuid() != 0:
+        added = any(name == "--group-add" for name, _ in parse_run_options(argv))
+        return ["--group-add=keep-groups"] if groups and not added else []
+    return [f"--group-add={number}" for number in groups]
+
+
 def find_device_options(tool: str) -> list[str]:
     """Return the options for the node's GPUs and RDMA interfaces.
 
@@ -139,7 +164,7 @@ def find_device_options(tool: str) -> list[str]:
     """
     found = [f"--device={RDMA}"] if os.path.isdir(RDMA) else []
     if os.path.exists(AMD):
-        found += [f"--device={AMD}", "--device=/dev/dri", "--group-add=video"]
+        found += [f"--device={AMD}", "--device=/dev/dri"]
     if glob.glob(NVIDIA):
         if tool == "podman" and has_cdi():
             found.append("--device=nvidia.com/gpu=all")
@@ -175,6 +200,7 @@ def build_run_command(tool: str, env: Mapping[str, str], argv: Sequence[str]) ->
         "--ipc=host",
         *list_ulimits(),
         *find_device_options(tool),
+        *find_group_options(tool, argv),
     ]
     words += [f"--env={name}={value}" for name, value in env.items()]
     return [*words, *argv]

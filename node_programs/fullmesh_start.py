@@ -27,6 +27,7 @@ NODES_MOST = 64
 PLANNED = re.compile(r"(MASTER_|NNODES|NODE_RANK|NPROC_PER|FULLMESH_[AR]|GLOO_S|NCCL_S|TP_S)")
 CODES = {
     "use": ("VC-313", "you may not use {subject}: {error} is closed ({source})"),
+    "device": ("VC-327", "you may not use {subject} ({source})"),
     "preload": ("VC-314", "every process prints an error of the loader: {subject}: {error}"),
     "load": ("VC-314", "the loader lacks a library: {subject}: {error}"),
     "value": ("VC-315", "{subject} {error}"),
@@ -86,6 +87,7 @@ def build_settings(python: str, env_file: str, mark: str) -> str:
         "env_file": env_file,
         "launcher": start_program.LAUNCHER,
         "parts": start_program.PARTS,
+        "devices": start_program.DEVICES,
         "variables": start_program.VARIABLES,
     }
     return start_program.encode_settings(settings)

@@ -42,7 +42,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for tool in container.TOOLS:
         monkeypatch.setenv("FULLMESH_" + tool.upper(), f"/usr/bin/{tool}")
     monkeypatch.delenv("FULLMESH_HANG", raising=False)
-    for name in ("NVIDIA", "AMD", "RDMA"):
+    for name in ("NVIDIA", "AMD", "RDMA", "RENDER", "VERBS"):
         monkeypatch.setattr(container, name, NOWHERE)
     monkeypatch.setattr(container, "CDI", (str(tmp_path / "cdi"),))
     monkeypatch.setattr(container, "can_raise_limits", lambda: True)
@@ -122,7 +122,33 @@ def test_rdma_and_amds_gpus_come_along(node: Path, monkeypatch: pytest.MonkeyPat
     words = start_container("docker", "image", "torchrun", "train.py")
     assert f"--device={node}/AMD" in words
     assert f"--device={node}/RDMA" in words
-    assert "--group-add=video" in words
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to a group")
+def test_an_image_gets_the_groups_of_device_files_by_number(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def list_groups(tool: str, *argv: str) -> list[str]:
+        return [one for one in start_container(tool, *argv, "image") if "--group-add" in one]
+
+    modes = {"kfd": (0o660, 105), "renderD128": (0o660, 105), "renderD129": (0o660, 44)}
+    modes |= {"uverbs0": (0o666, 7), "uverbs1": (0o600, 8), "uverbs2": (0o660, 0)}
+    for name, (mode, group) in modes.items():
+        (node / name).touch()
+        (node / name).chmod(mode)
+        os.chown(node / name, 0, group)
+    monkeypatch.setattr(container, "AMD", str(node / "kfd"))
+    monkeypatch.setattr(container, "RENDER", str(node / "renderD*"))
+    monkeypatch.setattr(container, "VERBS", str(node / "uverbs*"))
+    for tool in container.TOOLS:
+        assert list_groups(tool) == ["--group-add=44", "--group-add=105"]
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert list_groups("docker") == ["--group-add=44", "--group-add=105"]
+    assert list_groups("podman") == ["--group-add=keep-groups"]
+    assert list_groups("podman", "--group-add", "9") == ["--group-add"]
+    for name in modes:
+        (node / name).chmod(0o666)
+    assert list_groups("podman") == []
 
 
 def test_nvidias_gpus_come_as_the_node_describes_them(

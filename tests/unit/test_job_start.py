@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import grp
 import os
 import pwd
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -170,6 +172,37 @@ def test_a_closed_folder_is_named_with_its_mode(
     found = begin(drop, python=str(python))
     assert steps_of(found)[0] == ("use", str(python), str(inner))
     assert found["steps"][0]["source"].startswith("mode 0700, owner 0")
+
+
+@pytest.mark.skipif(
+    not (ROOT and os.path.exists("/usr/bin/python3")), reason="only root can make device files"
+)
+def test_device_files_of_a_group_without_the_account_are_named(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    # the number of /dev/null. No group has the number 61000
+    modes = {"kfd0": (0o660, 1), "kfd1": (0o660, 61000), "kfd2": (0o600, 1), "kfd3": (0o666, 0)}
+    for name, (mode, group) in modes.items():
+        os.mknod(tmp_path / name, stat.S_IFCHR, os.makedev(1, 3))
+        (tmp_path / name).chmod(mode)
+        os.chown(tmp_path / name, 0, group)
+    (tmp_path / "kfd4").touch(mode=0o600)
+    monkeypatch.setattr(job_start, "PYTHON", "/usr/bin/python3")
+    monkeypatch.setattr(job_start, "DEVICES", [str(tmp_path / "kfd*")])
+    drop = 'exec setpriv --reuid 65534 --regid 65534 {groups} /bin/sh -c "$5"'
+    found = begin(drop.format(groups="--clear-groups"), python="/usr/bin/python3")
+    closed = [one for one in steps_of(found) if one[0] == "device"]
+    name = grp.getgrgid(1).gr_name
+    assert closed == [
+        ("device", str(tmp_path / "kfd0"), name),
+        ("device", str(tmp_path / "kfd1"), ""),
+        ("device", str(tmp_path / "kfd2"), ""),
+    ]
+    assert found["steps"][-1]["source"] == "mode 0600, owner 0, group 1"
+    found = begin(drop.format(groups="--groups 1,61000"), python="/usr/bin/python3")
+    assert [one[1] for one in steps_of(found) if one[0] == "device"] == [str(tmp_path / "kfd2")]
 
 
 def test_a_dangling_link_does_not_end_the_other_checks(

@@ -18,22 +18,13 @@ import signal
 import stat
 
 from ..account import run_as_account
+from ..survey.job_start_program import DEVICES
 
 # systemd keeps these numbers for accounts without an entry (UIDS-GIDS.md, "Dynamic Service UIDs"), its own among them.
 FIRST, LAST = 61184, 65519
 TAKEN = "/run/systemd/dynamic-uid"
 NAME = "fullmesh-verify"
 SHARED = "/dev/shm"  # noqa: S108 (searched for files that the account left)
-# The device files of GPUs and RDMA interfaces.
-DEVICES = (
-    "/dev/nvidia[0-9]*",
-    "/dev/nvidiactl",
-    "/dev/nvidia-uvm",
-    "/dev/kfd",
-    "/dev/dri/renderD*",
-    "/dev/infiniband/uverbs*",
-    "/dev/infiniband/rdma_cm",
-)
 GROUP_USES, OTHERS_USE = 0o060, 0o006
 
 

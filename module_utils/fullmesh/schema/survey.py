@@ -487,6 +487,7 @@ NO_LOGIN = "the shell of the account refuses logins"
 NO_HOME = "the home folder of the account does not exist"
 StepKind = Literal[
     "use",
+    "device",
     "preload",
     "load",
     "value",
@@ -510,7 +511,8 @@ class StartStep(TypedDict):
     """A step of a job's start that failed.
 
     Attributes:
-        step: ``use``: the account may not use *error*, a part of the path *subject*. ``preload``: the loader goes on
+        step: ``use``: the account may not use *error*, a part of the path *subject*. ``device``: it may not use the
+            device file *subject*; *error* is the group that may, or "". ``preload``: the loader goes on
             without the library *subject*. ``load``: it lacks a library. ``value``: the variable *subject* has an odd
             value. ``source``: a shell cannot read the file *subject*. ``write``: to the folder *subject*. ``cache``:
             the same of a folder of caches. ``resolve``: a name. ``bind``: a port. ``path``: the variable *subject*

@@ -31,6 +31,7 @@ from ..schema.survey import NO_HOME, NO_LOGIN, START_STEPS
 from . import job
 from .job_accounts import LOGIN_ENVIRONMENT, UNNAMED_ACCOUNTS, find_unit_accounts
 from .job_start_program import (
+    DEVICES,
     LAUNCHER,
     NO_LIBRARY,
     PARTS,
@@ -321,6 +322,7 @@ def build_program_settings(want: LadderNodeParams, mark: str, known: bool) -> St
         "env_file": ENV_FILE,
         "launcher": LAUNCHER,
         "parts": PARTS,
+        "devices": DEVICES if known else [],
         "variables": job.NAMES.pattern,
     }
 

@@ -21,6 +21,16 @@ PARTS = [
     *(f"/opt/fullmesh/lib/fullmesh_{one}.py" for one in ("sockets", "foreign_text")),
     "/opt/fullmesh/hook/sitecustomize.py",
 ]
+# The device files of GPUs and RDMA interfaces.
+DEVICES = [
+    "/dev/nvidia[0-9]*",
+    "/dev/nvidiactl",
+    "/dev/nvidia-uvm",
+    "/dev/kfd",
+    "/dev/dri/renderD*",
+    "/dev/infiniband/uverbs*",
+    "/dev/infiniband/rdma_cm",
+]
 # Variables that matter to a job.
 VARIABLES = (
     r"(MASTER_|WORLD_SIZE|RANK|NODE_RANK|NNODES|NPROC|GROUP_RANK|LOCAL_|GLOO_|NCCL_|TORCH_|TP_|UCX_|FI_|FULLMESH_"
@@ -51,6 +61,7 @@ class StartSettings(TypedDict):
         env_file: the node's environment file.
         launcher: to run with --dry-run.
         parts: files that the launcher's command runs.
+        devices: patterns of the device files of jobs.
         variables: a pattern of the names that matter to a job.
     """
 
@@ -63,6 +74,7 @@ class StartSettings(TypedDict):
     env_file: str
     launcher: str
     parts: list[str]
+    devices: list[str]
     variables: str
 
 
@@ -95,8 +107,8 @@ def find_loader_errors(text: str, sources: dict[str, str]) -> list[dict[str, str
 
 
 PROGRAM = r"""
-import ast, base64, errno, glob, importlib.util, json, os, re, resource, socket, subprocess, sys, tempfile, threading
-import time
+import ast, base64, errno, glob, grp, importlib.util, json, os, re, resource, socket, stat, subprocess, sys, tempfile
+import threading, time
 want = json.loads(base64.b64decode(sys.argv[1]))
 steps, home = [], os.path.expanduser("~")
 CALLED = re.compile(want["variables"])
@@ -175,6 +187,33 @@ def check_use():
             note_closed(path, os.R_OK | os.X_OK)
     if want["known"] and os.path.exists("/etc/nologin"):
         note("login", "/etc/nologin", "only root may log in", "/etc/nologin")
+
+AMD = "0x1002"
+
+def is_for_graphics(path):
+    # only ROCm computes on a render device. Those of other vendors, and of AMD's without ROCm, draw
+    try:
+        with open("/sys/class/drm/%s/device/vendor" % os.path.basename(path)) as stream:
+            vendor = stream.read(16).strip()
+    except OSError:
+        vendor = AMD
+    return vendor != AMD or not os.path.exists("/dev/kfd")
+
+def check_devices():
+    for path in sorted(found for pattern in want["devices"] for found in glob.glob(pattern))[:64]:
+        held = os.stat(path)
+        if not stat.S_ISCHR(held.st_mode) or os.access(path, os.R_OK | os.W_OK):
+            continue
+        if path.startswith("/dev/dri/") and is_for_graphics(path):
+            continue
+        group = ""
+        if held.st_gid and held.st_mode & 0o060 == 0o060:
+            try:
+                group = grp.getgrgid(held.st_gid).gr_name
+            except KeyError:
+                pass
+        mode = "mode %04o, owner %d, group %d" % (held.st_mode & 0o7777, held.st_uid, held.st_gid)
+        note("device", path, group, mode)
 
 def check_launcher():
     # it prints the command that a job would run, and starts nothing
@@ -467,7 +506,7 @@ given, command = {}, []
 def read_file():
     given.update(read_environment_file())
 for work in (check_use, read_file, check_launcher, check_limits, check_torch, check_writes, check_ports, check_paths,
-             check_names):
+             check_names, check_devices):
     try:
         work()
     except (OSError, ValueError, ImportError, subprocess.SubprocessError):
