@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from ansible.module_utils.fullmesh.facts import accelerators
 from ansible.module_utils.fullmesh.facts import gpu as fullmesh_gpu
 from ansible.module_utils.fullmesh.survey import job
 from record_files import RECORDED
@@ -36,6 +37,7 @@ class Machine:
         topology: the output of ``nvidia-smi topo -m``.
         switches: the number of NVSwitches on the PCI bus.
         manager: systemd's state of the fabric manager, and the version that the program prints.
+        amd: GPUs of AMD's on the PCI bus: the errors of each that ECC could not correct.
     """
 
     smi: str = ""
@@ -47,6 +49,7 @@ class Machine:
     topology: str = ""
     switches: int = 0
     manager: tuple[str, str] = ("inactive", "")
+    amd: tuple[int, ...] = ()
 
 
 def smi(name: str = "a10g", count: int = 1, **change: str) -> str:
@@ -83,6 +86,24 @@ def bus(folder: Path, count: int, switches: int = 0) -> str:
     return str(folder)
 
 
+def amd_bus(folder: Path, errors: tuple[int, ...]) -> str:
+    """Make a PCI bus with GPUs of AMD's: an MI300X, with files as in the kernel's AMDGPU RAS Support."""
+    (folder / "amdgpu").mkdir(parents=True)
+    for at, uncorrectable in enumerate(errors):
+        device = folder / f"0000:{at + 1}5:00.0"
+        (device / "ras").mkdir(parents=True)
+        (device / "driver").symlink_to(folder / "amdgpu")
+        files = {"vendor": "0x1002", "class": "0x120000", "device": "0x74a1"}
+        files |= {
+            "ras/umc_err_count": f"ue: {uncorrectable}\nce: 9",
+            "ras/features": "feature mask: 0x1",
+        }
+        files |= {"ras/gfx_err_count": "ue: 0\nce: 0\nde: 0", "product_name": "AMD Instinct MI300X"}
+        for name, text in files.items():
+            (device / name).write_text(text + "\n")
+    return str(folder)
+
+
 def gpus_of(machine: Machine, folder: Path) -> Any:
     """Return the GPUs of a machine as the survey's reader reports them."""
     devices, driver = folder / "dev", folder / "driver"
@@ -91,6 +112,7 @@ def gpus_of(machine: Machine, folder: Path) -> Any:
     if machine.device:
         (devices / "nvidia0").touch()
     on_bus = fullmesh_gpu.list_nvidia_devices(bus(folder / "pci", machine.bus, machine.switches))
+    amd = accelerators.list_amd_gpus(amd_bus(folder / "amd", machine.amd))
     code = machine.code if machine.smi or machine.code else 127
 
     def run(argv: list[str]) -> tuple[int, str]:
@@ -106,6 +128,7 @@ def gpus_of(machine: Machine, folder: Path) -> Any:
         mock.patch.object(fullmesh_gpu, "run_command", ask_manager),
         mock.patch.object(job, "is_in_container", return_value=machine.container),
         mock.patch.object(job, "list_nvidia_devices", return_value=on_bus),
+        mock.patch.object(job, "list_amd_gpus", return_value=amd),
         mock.patch.multiple(job, DRIVER=str(driver), DEVICES=str(devices)),
     ):
         return job.survey_gpus()[0]

@@ -17,6 +17,7 @@ from verify_changes import (
     ON,
     TCP,
     WRONG,
+    hide_amd_gpus,
     infiniband,
     left_to_auto,
     remove_driver,
@@ -193,6 +194,18 @@ def test_gpus_that_no_rank_sees_are_no_success(tmp_path: Path) -> None:
     (finding,) = found["findings"]
     assert (finding["code"], finding["seen"]) == ("VC-719", "torch sees no GPU")
     assert "8 GPU(s) on the PCI bus" in finding["cause"]
+
+
+def test_amds_gpus_only_count_for_a_torch_that_could_use_them(tmp_path: Path) -> None:
+    seen = with_gpus(tmp_path, 2)
+    hide_amd_gpus(seen)
+    (finding,) = judged(seen)["findings"]
+    assert finding["code"] == "VC-719"
+    assert "2 x AMD Instinct MI300X" in finding["cause"]
+    torch_for(seen, "cpu", "")
+    found = judged(seen)
+    assert (found["verdict"], found["findings"]) == ("ok", [])
+    assert "no GPU on any node" in find_check(found, "L7")["reason"]
 
 
 def test_without_a_survey_nothing_is_claimed() -> None:

@@ -310,6 +310,14 @@ def remove_driver(seen: ClusterObservations, count: int = 1) -> None:
     without_gpus(seen, "torch sees no GPU")
 
 
+def hide_amd_gpus(seen: ClusterObservations) -> None:
+    """Give each node two GPUs of AMD's and a torch for ROCm, whose ranks see none."""
+    machine = Machine(amd=(0, 0))
+    change_machines(el1=machine, ubuntu1=machine)(seen)
+    torch_for(seen, "hip", "")
+    without_gpus(seen, "torch sees no GPU")
+
+
 def listeners(value: list[list[Any]]) -> SeenChange:
     return lambda s: get_step_report(s, "sockets").update(listeners=value)
 

@@ -14,6 +14,7 @@ from ..foreign_text import parse_decimal
 from .node import count_gpus, read_stripped
 
 if TYPE_CHECKING:
+    from ..schema.gpu import AmdGpu
     from ..schema.node import Accelerator, Accelerators
 
 # PCI vendor -> name and PCI classes. 0x0300 is VGA, 0x0302 a 3D controller, 0x0380 another display controller, 0x1200 a
@@ -71,6 +72,35 @@ def list_accelerators(base: str = PCI, kfd: str = KFD) -> list[Accelerator]:
         driver = os.path.basename(os.path.realpath(link)) if os.path.exists(link) else ""
         device = read_stripped(here + "/device")
         found.append({"vendor": vendor, "bus": name, "device": device, "driver": driver})
+    return found
+
+
+def count_uncorrectable(folder: str) -> int:
+    """Return the errors in a GPU's folder ``ras``: a file for each of its blocks, "ue: 0" and "ce: 3" in lines."""
+    found = 0
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        for line in read_stripped(os.path.join(folder, name)).splitlines():
+            kind, _, number = line.partition(":")
+            if name.endswith("_err_count") and kind == "ue":
+                found += parse_decimal(number.strip()) or 0
+    return found
+
+
+def list_amd_gpus(base: str = PCI, kfd: str = KFD) -> list[AmdGpu]:
+    """Return AMD's GPUs for computing, in the order of the bus (Documentation/gpu/amdgpu of the kernel)."""
+    found: list[AmdGpu] = []
+    for one in list_accelerators(base, kfd):
+        here = os.path.join(base, one["bus"])
+        if one["vendor"] == "amd":
+            found.append(
+                {
+                    "bus": one["bus"],
+                    "device": one["device"],
+                    "driver": one["driver"],
+                    "name": read_stripped(here + "/product_name"),
+                    "uncorrectable": count_uncorrectable(here + "/ras"),
+                }
+            )
     return found
 
 

@@ -61,6 +61,18 @@ class PciGpu(TypedDict):
     driver: str
 
 
+class AmdGpu(PciGpu):
+    """A GPU of AMD's, as the driver amdgpu and the PCI bus describe it in sysfs.
+
+    Attributes:
+        name: "" if the driver does not know the product.
+        uncorrectable: errors that ECC could not correct since the driver was loaded.
+    """
+
+    name: str
+    uncorrectable: int
+
+
 class PciDevices(TypedDict):
     """NVIDIA's devices on the bus: GPUs, and the number of NVSwitches."""
 

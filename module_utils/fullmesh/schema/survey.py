@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict, get_args
 
-from .gpu import FabricManager, GpuCard, PciGpu
+from .gpu import AmdGpu, FabricManager, GpuCard, PciGpu
 from .next_boot import NextBoot
 
 
@@ -178,7 +178,7 @@ class PciPath(TypedDict):
 
 
 class GpuSurveyBase(TypedDict):
-    """The GPUs of a node. ``present``: NVIDIA's driver is loaded."""
+    """The GPUs of a node. ``present``: NVIDIA's driver is loaded. ``cards``: as nvidia-smi shows them."""
 
     present: bool
     cards: list[GpuCard]
@@ -190,10 +190,11 @@ class GpuSurvey(GpuSurveyBase, total=False):
     ``failed``: the driver is loaded and nvidia-smi fails. ``said``: its output. ``loaded``: the module. ``paths`` and
     ``direct`` (how RDMA reaches a GPU's memory) are only known outside of containers. ``linked``: every two GPUs are
     connected by NVLinks or NVSwitches. Missing if no GPU has one. ``fabric_manager`` is only known outside of
-    containers, if NVSwitches or a GPU's fabric require it.
+    containers, if NVSwitches or a GPU's fabric require it. ``amd``: AMD's GPUs, also unknown in containers.
     """
 
     pci: list[PciGpu]
+    amd: list[AmdGpu]
     driver: str
     cuda: str
     failed: bool

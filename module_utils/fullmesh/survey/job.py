@@ -14,7 +14,7 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from ..facts.accelerators import LOADED
+from ..facts.accelerators import LOADED, list_amd_gpus
 from ..facts.gpu import is_in_container, list_nvidia_devices, observe_fabric_manager
 from ..files import SPACE, split_lines, split_words
 from ..tools import nvidia_smi
@@ -226,13 +226,14 @@ def is_fully_linked(topology: dict[str, dict[str, str]]) -> bool:
 
 
 def survey_gpus() -> tuple[GpuSurvey, str]:
-    """Return the NVIDIA driver's data, or why it is unknown. No driver is a valid answer."""
+    """Return the GPUs with the NVIDIA driver's data, or why it is unknown. No driver is a valid answer."""
     code, text = run_tool(nvidia_smi.SHOW_ALL)
     bus = list_pci_devices()
     seen: GpuSurvey = {
         "present": False,
         "cards": [],
         "pci": bus["gpus"],
+        "amd": [] if is_in_container() else list_amd_gpus(),
         "switches": bus["switches"],
     }
     if seen["pci"] and pci_paths.is_physical_machine():

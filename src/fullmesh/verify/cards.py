@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from fullmesh.observed.gpu import GpuCard
+from fullmesh.observed.gpu import AmdGpu, GpuCard
 from fullmesh.observed.survey import GpuSurvey
 from fullmesh.result.findings import WARNING, Finding, join_names
 from fullmesh.verify.model import ClusterObservations
@@ -43,6 +43,17 @@ def get_gpu_survey(seen: ClusterObservations, name: str) -> GpuSurvey:
 def list_gpus(seen: ClusterObservations, name: str) -> list[GpuCard]:
     """List a node's GPUs, as nvidia-smi shows them."""
     return get_gpu_survey(seen, name).get("cards", [])
+
+
+def list_amd_gpus(seen: ClusterObservations, name: str) -> list[AmdGpu]:
+    """List a node's GPUs of AMD's. Without a torch for ROCm, no job uses them, and that is intended."""
+    return get_gpu_survey(seen, name).get("amd", [])
+
+
+def describe_amd_gpus(seen: ClusterObservations, name: str) -> str:
+    """Describe ``8 x AMD Instinct MI300X``, or ``2 x AMD 0x1586`` if the driver does not know the product."""
+    models = Counter(gpu["name"] or f"AMD {gpu['device']}" for gpu in list_amd_gpus(seen, name))
+    return join_names([f"{times} x {model}" for model, times in sorted(models.items())])
 
 
 def has_gpus(seen: ClusterObservations, name: str) -> bool:

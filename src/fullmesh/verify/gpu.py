@@ -13,10 +13,12 @@ from fullmesh.observed.ranks import GpusStepResult, NcclSizeResult
 from fullmesh.result.findings import WARNING, Finding, join_names
 from fullmesh.verify import nccl_ways
 from fullmesh.verify.cards import (
+    describe_amd_gpus,
     describe_gpus,
     get_gpu_survey,
     get_torch_build,
     has_gpus,
+    list_amd_gpus,
     list_gpus,
 )
 from fullmesh.verify.model import ClusterObservations
@@ -116,11 +118,16 @@ def explain_no_rank_gpus(seen: ClusterObservations) -> str:
     return join_names(sorted({str(data.get("why", "")) for _, data in rows.values()}))
 
 
+def has_unseen_amd_gpus(seen: ClusterObservations, name: str) -> bool:
+    """Return whether a node has GPUs of AMD's and a torch for ROCm that should use them."""
+    return bool(list_amd_gpus(seen, name)) and get_torch_build(seen, name) == "hip"
+
+
 def explain_no_gpus(seen: ClusterObservations) -> str:
     """Return why check L7 does not apply. Return "" if it does, or if another rule explains unused GPUs."""
     whys = explain_no_rank_gpus(seen)
     names = list(seen.plan["nodes"])
-    if not whys or any(has_gpus(seen, name) for name in names):
+    if not whys or any(has_gpus(seen, name) or has_unseen_amd_gpus(seen, name) for name in names):
         return ""
     dark = [name for name in names if "present" not in get_gpu_survey(seen, name)]
     if dark:
@@ -375,6 +382,22 @@ def rule_unused_gpus(seen: ClusterObservations) -> Iterator[Finding]:
             expected="a GPU for every rank",
             check=f"on {blind[0]}: nvidia-smi && ls -l /dev/nvidia* && echo ${VISIBLE}",
             fix=f"on {blind[0]}: install a driver (role nvidia_driver), or give the container the devices",
+        )
+    amd = [name for name in seen.plan["nodes"] if has_unseen_amd_gpus(seen, name)]
+    if why and amd:
+        first = list_amd_gpus(seen, amd[0])[0]
+        driver = f"its driver is {first['driver']}" if first["driver"] else "it has no driver"
+        yield Finding(
+            "VC-719",
+            "L7",
+            f"there are GPUs on {join_names(amd)} ({describe_amd_gpus(seen, amd[0])}) and no rank sees one: {why}",
+            node=amd[0],
+            peer=join_names(amd[1:]),
+            seen=f"{why}; {first['bus']}: {driver}",
+            expected="a GPU for every rank",
+            check=f"on {amd[0]}: ls -l /dev/kfd /dev/dri && dmesg | grep amdgpu",
+            fix=f"on {amd[0]}: load AMD's driver (modprobe amdgpu), or give the container the devices /dev/kfd and "
+            "/dev/dri",
         )
 
 

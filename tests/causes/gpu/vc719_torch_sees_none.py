@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from verify_changes import remove_driver
+from verify_changes import hide_amd_gpus, remove_driver
 
 VERIFICATION = {
     "no driver": remove_driver,
+    "torch for ROCm": hide_amd_gpus,
 }

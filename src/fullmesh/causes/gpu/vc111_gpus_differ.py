@@ -3,10 +3,10 @@
 A job starts the planned number of ranks on every node. On a node with too few GPUs, ranks fail with
 `invalid device ordinal`. A slower model slows down the whole job.
 
-**Prove:** nvidia-smi -L && lspci -d 10de:
+**Prove:** nvidia-smi -L; lspci -d 10de:; lspci -d 1002:
 
-**Fix:** Find the missing GPU (dmesg | grep NVRM). Install one driver branch on all nodes: role
-nvidia_driver.
+**Fix:** Find the missing GPU (dmesg | grep -E 'NVRM|amdgpu'). Install one driver branch on all
+nodes: role nvidia_driver.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from fullmesh.causes.engine import Cause
 from fullmesh.result.findings import WARNING, Finding, join_names
 from fullmesh.verify.cards import (
+    describe_amd_gpus,
     describe_gpus,
     get_gpu_survey,
     has_gpus,
@@ -31,7 +32,9 @@ def rule_same_gpus(seen: ClusterObservations) -> Iterator[Finding]:
     table = {}
     for name in seen.plan["nodes"]:
         held = get_gpu_survey(seen, name)
-        shown = describe_gpus(seen, name) if has_gpus(seen, name) else "none"
+        shown = describe_amd_gpus(seen, name) or "none"
+        if has_gpus(seen, name):
+            shown = describe_gpus(seen, name)
         if "present" in held and not held.get("failed") and not has_hidden_gpus(held):
             driver = f", driver {held.get('driver') or 'none'}" if list_gpus(seen, name) else ""
             table[name] = shown + driver
@@ -48,7 +51,7 @@ def rule_same_gpus(seen: ClusterObservations) -> Iterator[Finding]:
         peer=join_names([name for name in table if name not in odd]),
         seen=table[odd[0]],
         expected=usual,
-        check=f"on {odd[0]}: nvidia-smi -L && lspci -d 10de: && dmesg | grep NVRM",
+        check=f"on {odd[0]}: nvidia-smi -L; lspci -d 10de:; lspci -d 1002:; dmesg | grep -E 'NVRM|amdgpu'",
         fix="install one driver branch on all nodes (role nvidia_driver), or replace the missing GPU",
         severity=WARNING,
     )

@@ -3,11 +3,11 @@
 An uncorrectable error ends the process that used the memory. It can come back until the row is
 remapped, at the next reset of the GPU.
 
-**Prove:** nvidia-smi -q -d ECC,ROW_REMAPPER
+**Prove:** nvidia-smi -q -d ECC,ROW_REMAPPER. For AMD: grep . /sys/bus/pci/devices/BUS/ras/*_err_count
 
 **Fix:** Reboot the node. Replace the GPU if the errors return.
 
-**Source:** NVIDIA, GPU Memory Error Management
+**Source:** NVIDIA, GPU Memory Error Management; Linux, AMDGPU RAS Support
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
 from fullmesh.result.findings import Finding, join_names
-from fullmesh.verify.cards import list_gpus
+from fullmesh.verify.cards import list_amd_gpus, list_gpus
 from fullmesh.verify.model import ClusterObservations
 
 
@@ -34,6 +34,18 @@ def rule_ecc_errors(seen: ClusterObservations) -> Iterator[Finding]:
                 expected="0",
                 check=f"on {name}: nvidia-smi -q -d ECC,ROW_REMAPPER",
                 fix=f"reboot {name}, which remaps rows. Replace the GPU if the errors return",
+            )
+        amd = [gpu for gpu in list_amd_gpus(seen, name) if gpu["uncorrectable"]]
+        if amd:
+            yield Finding(
+                "VC-112",
+                "L1",
+                f"{join_names([gpu['bus'] for gpu in amd])} of {name} had memory errors that ECC could not fix",
+                node=name,
+                seen=f"{sum(gpu['uncorrectable'] for gpu in amd)} uncorrectable errors",
+                expected="0",
+                check=f"on {name}: grep . /sys/bus/pci/devices/{amd[0]['bus']}/ras/*_err_count",
+                fix=f"reboot {name}, which retires the pages. Replace the GPU if the errors return",
             )
 
 
