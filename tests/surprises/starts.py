@@ -1,7 +1,7 @@
 """Faults of a job's start, one for each seed: environment, files, accounts, limits, units, mounts, ports, packages.
 
 The oracle is a real job of both nodes, through the entry that the fault concerns: a command or a login shell over
-ssh, or the unit fullmesh-job@. The lab has been configured with ``launchers_job_user: trainer``.
+ssh, or the unit fullmesh-job@.
 
 ``PYTHONPATH=src:tests:tests/support:tests/unit python -m surprises.starts --lab NAME --seeds 91000-91059``
 """
@@ -20,6 +20,7 @@ from itertools import starmap
 from typing import Any
 
 from faults.bench import KERNEL_RANGE, Bench, start_bench
+from lab_nodes import fullmesh
 
 from .generate import Surprise
 from .ground import Ground
@@ -357,8 +358,26 @@ class StartGround(Ground):
         words += " -o BatchMode=yes -o IdentitiesOnly=yes -o ConnectTimeout=10 -o LogLevel=ERROR"
         return [*words.split(), f"{ACCOUNT}@{self.node(name).management}"]
 
+    def prepare_account(self) -> None:
+        """Create the account of jobs, with root's key."""
+        for name in self.names:
+            self.bench.on(
+                name,
+                f"id {ACCOUNT} 2>/dev/null || useradd --create-home --shell /bin/bash {ACCOUNT}\n"
+                f"install -d -m 700 -o {ACCOUNT} ~{ACCOUNT}/.ssh\n"
+                f"install -m 600 -o {ACCOUNT} /root/.ssh/authorized_keys ~{ACCOUNT}/.ssh/authorized_keys",
+            )
+
+    def configure_cluster(self) -> None:
+        """Configure the nodes, unless an earlier run has."""
+        manifest = "test ! -e /var/lib/fullmesh/manifest.json || echo done"
+        if not all(self.bench.on(name, manifest) for name in self.names):
+            options = ["-e", f"launchers_job_user={ACCOUNT}"]
+            done = fullmesh("apply", "-i", str(self.bench.inventory), *options)
+            assert done.returncode == 0, done.stdout[-3000:]
+
     def prepare_jobs(self) -> None:
-        """Bring the script of the job, and an account with a key."""
+        """Copy the script of the job to the nodes, and settings for its unit."""
         for name in self.names:
             self.bench.on(
                 name,
@@ -508,6 +527,8 @@ def prepare_ground(made: Bench) -> StartGround:
     """Return the configured nodes, with a job that works."""
     ground = StartGround(made, tuple(made.nodes)[:2])
     ground.variables = {"launchers_job_user": ACCOUNT}
+    ground.prepare_account()
+    ground.configure_cluster()
     ground.prepare()
     ground.prepare_jobs()
     return ground
