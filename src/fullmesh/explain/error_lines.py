@@ -61,7 +61,8 @@ HIGH_LEVEL = re.compile(
     r"(?<![\w=-])(?<!level )(?:ERROR|FATAL|CRITICAL|PANIC)(?![\w-])|==ERROR: "
     r"|(?<![\w-])(?:level|lvl|severity)\W{1,3}(?i:error|err|fatal|panic|crit|critical)\b(?=\W{0,2}\s*[,}\w])"
     r"|(?<![\w.])[EF](?:\d{3,4}(?= \d\d:)|(?= \d+ \d+\])|(?= \w{1,40}\.cpp:))"
-    r"|(?<![\w-])(?:[Ff]atal )?[Ee]rror(?:: (?!-?\d+\.\d)|\])|(?<!non-)(?<!\w)[Ff]atal(?:: | error| exception)"
+    r"|(?<![\w-])(?:[Ff]atal )?[Ee]rror(?:: (?!-?\d+\.\d)|\])|(?<!non-)(?<!\w)[Ff]atal(?: {0,4}: | error| exception)"
+    r"|^\W{0,4}(?:\w+: )?Error (?:#?\d{1,5}|\w+ing (?:\w+ ){0,3}\w+): \S"
 )
 EXCEPTION = re.compile(
     # a bare "Error:" is a level: kubelet and commands write it
@@ -73,7 +74,7 @@ EXCEPTION = re.compile(
 )
 ENDS_TRACEBACK = re.compile(r"[A-Za-z_][\w.]{0,200}(?:\([\w., ']{0,80}\))?(?:: |:?\s*$)")
 CRASH = re.compile(
-    r"Fatal Python error: |Caught signal \d+ \(|\*\*\* (?:Process received signal|stack smashing detected) \*\*\*"
+    r"Fatal Python error: |Caught signal \d+ \(|\*\*\* stack smashing detected \*\*\*"
     r"|\*\*\* SIG[A-Z]+ received|\bSignal: \w[\w ]+ \(\d+\)|\(core dumped\)|segfault at [0-9a-f]|general protection"
     r"|(?:task|tasks) [\d,-]+: (?:Segmentation fault|Bus error|Aborted|Killed|Illegal instruction|Floating point)"
     r"|\bline \d+: +\d+ (?:Segmentation fault|Bus error|Aborted|Killed|Illegal instruction)"
@@ -103,7 +104,13 @@ GIVES_UP = re.compile(
 ECHO = re.compile(
     r"ChildFailedError|CalledProcessError|first observed failure|OTHER_FAILURES|To avoid data inconsistency"
     r"|\bnccl\w{1,30}Error: |NCCL WARN \[(?:Proxy Service|Service thread)|'c10::Dist(?:Backend|Network)Error'"
-    r"|Engine core initialization failed|WorkerProc initialization failed|EngineCore failed to start|Executor failed\."
+    r"|Engine core initialization failed|WorkerProc (?:initialization failed|failed to start)|EngineCore failed to start"
+    r"|Executor failed\.|EngineCore (?:encountered a fatal|hit an exception)|Error executing job with overrides"
+    r"|Received sigquit from a child process|\bscheduler is dead\b|more processes exited with non-zero status"
+    # Open MPI's heading, whose next line names the signal
+    r"|\*\*\* Process received signal \*\*\*"
+    # a line of source code in a traceback
+    r"|(?:^|\s)raise [A-Za-z_][\w.]{0,80}\("
     r"|detected by watchdog at work|Timeout at NCCL work: "
     r"|Stack trace of the failed collective"
     r"|Some NCCL operations have failed or timed out|First PG on this rank to signal"
@@ -155,6 +162,20 @@ USAGE = re.compile(
     r"^(?:\S{1,40}:? )?(?P<error>[\w./-]{1,80}: error): (?P<message>(?:unrecognized arguments|ambiguous option"
     r"|the following arguments are required|argument \S{1,80}: ).{0,300})"
 )
+# a runtime's number of an error
+NUMBERED = re.compile(r"^(?P<error>\w{2,20}: Error #\d{1,5}): (?P<message>\S.{0,400})")
+# Python's own words for an error, in a line at level ERROR that does not name the exception
+PYTHON_TEXTS = tuple(
+    (error, re.compile(rf"(?P<message>{words})"))
+    for error, words in (
+        ("AttributeError", r"'[\w.]{1,80}' object has no attribute '\w{1,80}'"),
+        ("AttributeError", r"module '[\w.]{1,80}' has no attribute '\w{1,80}'"),
+        ("TypeError", r"[\w.]{1,80}\(\) (?:missing \d+ required|got an unexpected keyword) .{5,120}"),
+        ("ModuleNotFoundError", r"No module named '[\w.]{1,80}'"),
+        ("ImportError", r"cannot import name '\w{1,80}' from '[\w.]{1,80}'"),
+        ("NameError", r"name '\w{1,80}' is not defined"),
+    )
+)
 # Python's own words about a file, which is named
 FILE_ERROR = re.compile(r"(?i)\[Errno (?:2|13|17|20|21|39)\] ?")
 
@@ -165,8 +186,12 @@ def parse_own_error(line: str) -> tuple[str, str] | None:
         return bare["error"], bare["message"] or "no message"
     if usage := USAGE.match(line[:SEEN].strip()):
         return usage["error"], usage["message"]
+    if numbered := NUMBERED.match(line[:SEEN].strip()):
+        return numbered["error"], numbered["message"]
     found = NAMED.search(line[:SEEN])
-    if found is None or is_echo(line) or WRAPPER.search(line[:SEEN]):
+    if found is None:
+        return _parse_python_text(line[:SEEN])
+    if is_echo(line) or WRAPPER.search(line[:SEEN]):
         return None
     error, message = found["error"], found["message"].strip()
     if NOT_OWN.search(FILE_ERROR.sub("", message)):
@@ -178,6 +203,13 @@ def parse_own_error(line: str) -> tuple[str, str] | None:
         or (kind == "OSError" and FILE_ERROR.match(message))
     )
     return (error, message) if is_own else None
+
+
+def _parse_python_text(line: str) -> tuple[str, str] | None:
+    for error, words in PYTHON_TEXTS:
+        if found := words.search(line):
+            return error, found["message"].rstrip(".")
+    return None
 
 
 # a low-level attempt to reach a peer: harmless if the program continues after it
@@ -262,6 +294,8 @@ SIGN_AT_ANY_LEVEL = re.compile(
     r"|\bmak(?:e|ing) (?:no )?progress\b|\bstalled (?:ops|ranks)|\bblocked for more than \d"
     r"|\bNCCL INFO (?:[\w/.-]{1,80}:\d+ -> [1-9](?! \w)|.{0,200}\bexceeds\b)"
 )
+# signs that other words of the line do not weaken
+CERTAIN_SIGN = re.compile(r": command not found\s*$|\bfatal {0,4}: |^\W{0,4}Error \w+ing .{1,80}: \S")
 FAILS_NOT = re.compile(
     r"(?i)(?<![\w.])(?:0|no|zero|any|if|without) (?:\w+ )?(?:error|fail|crash|mismatch|timeout)|max_|tolera"
     r"|\b(?:trying|using|continuing)\b|\w[\"']: false\b"
@@ -272,7 +306,7 @@ FAILS_NOT = re.compile(
 def is_sign_of_error(line: str) -> bool:
     """Return whether one of the last lines of a log may be an error, if nothing better is in the log."""
     line = line[:SEEN]
-    if SIGN_AT_ANY_LEVEL.search(line) or is_echo(line):
+    if SIGN_AT_ANY_LEVEL.search(line) or CERTAIN_SIGN.search(line) or is_echo(line):
         return True
     is_harmless = LOW_LEVEL.search(line) or GOES_ON.search(line) or FAILS_NOT.search(line)
     return not is_harmless and bool(SIGN.search(line))

@@ -7,7 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fullmesh.causes.launch import lg319_own_error
+from fullmesh.causes.launch import (
+    lg319_own_error,
+    lg344_missing_file,
+    lg345_no_permission,
+    lg346_python_package,
+)
 from fullmesh.causes.logs import MOST_LINES, LogFinding, LogLine, parse_line_rank
 from fullmesh.causes.unknown import lg701_unknown_errors, lg913_survived_errors
 from fullmesh.explain.error_lines import (
@@ -85,6 +90,13 @@ class ErrorLine:
         return self.evidence.line < (max(progress, finished) if weak else finished)
 
 
+# an error of the program's own whose kind says more than that the program failed
+OWN_CAUSES = {
+    "FileNotFoundError": lg344_missing_file.CAUSE,
+    "PermissionError": lg345_no_permission.CAUSE,
+    "ModuleNotFoundError": lg346_python_package.CAUSE,
+    "ImportError": lg346_python_package.CAUSE,
+}
 NO_LINE = ErrorLine(ErrorKind.WORD, LogLine("", 0, ""))
 
 
@@ -372,6 +384,8 @@ class UnknownErrors:
         first = _find_first(owns)[0] or next(iter(owns), None)
         if first is None or first.own is None:
             return None
+        if self._has_earlier_error(first):
+            return None
         error, message = first.own
         fields = {
             "error": error,
@@ -380,7 +394,20 @@ class UnknownErrors:
             "place": f" It was raised in {first.place}." if first.place else "",
         }
         evidence = [first.evidence, *(one.evidence for one in owns if one is not first)]
-        return LogFinding(lg319_own_error.CAUSE, fields, evidence[:MOST_LINES], len(owns))
+        cause = OWN_CAUSES.get(error.rpartition(".")[2], lg319_own_error.CAUSE)
+        return LogFinding(cause, fields, evidence[:MOST_LINES], len(owns))
+
+    def _has_earlier_error(self, own: ErrorLine) -> bool:
+        """Return whether an exception or a crash, which is not the program's own, comes before its own error."""
+        others = [
+            line
+            for state in self.files.values()
+            for rank in state.first
+            for line in state.of_rank(rank)
+            if line.kind <= ErrorKind.REASON and not line.own and not line.codes
+            if not is_consequence(line.evidence.text)
+        ]
+        return any(_find_first([own, other])[0] is other for other in others)
 
     def _describe_advice(self, lines: Sequence[ErrorLine]) -> str:
         """Quote what the program itself says about the cause, next to the first error that has such words."""

@@ -23,7 +23,7 @@ from fullmesh.causes.launch.patterns import (
     build_signal_patterns,
     derive_rank_host,
 )
-from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
+from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-307",
@@ -51,6 +51,8 @@ CAUSE = LogCause(
     ),
     explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
     derive=derive_rank_host,
+    severity=Severity.SYMPTOM,
+    follows_any=True,
     weight=72,
     recorded=(
         RecordedLog(

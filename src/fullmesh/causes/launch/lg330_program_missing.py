@@ -38,10 +38,6 @@ CAUSE = LogCause(
             r"executable file `(?P<detail>[^`']{1,120})[`'] not found in \$PATH",
         ),
         Pattern(
-            "can't open file",
-            r"python[\d.]{0,5}: can't open file '(?P<detail>[^']{1,200})': \[Errno",
-        ),
-        Pattern(
             "find the specified executable file",
             r"unable to find (?P<detail>the specified executable file)",
         ),
@@ -61,7 +57,7 @@ CAUSE = LogCause(
             ": command not found",
             (
                 r"(?:bash|sh|ksh|zsh): (?:line \d{1,6}: )?(?P<detail>(?:torchrun|python[\d.]{0,5}|srun"
-                r"|mpirun|ray|vllm|deepspeed|accelerate|nvidia-smi)): command not found"
+                r"|mpirun|ray|vllm|deepspeed|accelerate)): command not found"
             ),
         ),
     ),

@@ -42,6 +42,8 @@ CAUSE = LogCause(
         ),
         Pattern("suitable GID found", r"(?P<detail>No suitable GID found on \S{1,40})"),
         Pattern("ibv_get_device_list failed", r"(?P<detail>ibv_get_device_list failed)"),
+        Pattern("No RDMA devices found", r"(?P<detail>No RDMA devices found)"),
     ),
+    survivable=True,
     weight=84,
 )

@@ -1,6 +1,6 @@
 """NCCL: a collective reached its timeout (watchdog)
 
-Rank {rank} waited in {operation} number {number} until the watchdog's timeout of {timeout} ms.
+{Who} waited in {call} until the watchdog's timeout{limit}.
 
 **Place:** a rank that does not log this line, or that is at a lower number
 
@@ -19,6 +19,8 @@ from __future__ import annotations
 from fullmesh.causes.engine import Explains
 from fullmesh.causes.logs import (
     MOST_VALUES,
+    ExplainOptions,
+    Fields,
     LogCause,
     LogEvidence,
     LogFinding,
@@ -28,6 +30,17 @@ from fullmesh.causes.logs import (
     join_first_items,
 )
 from fullmesh.causes.nccl.patterns import LATE
+
+
+def derive_watchdog_call(fields: Fields, _options: ExplainOptions) -> Fields:
+    """Add words for the call and its limit. A line may lack them."""
+    operation, number = fields.get("operation", ""), fields.get("number", "")
+    timeout = fields.get("timeout", "")
+    return {
+        **fields,
+        "call": f"{operation} number {number}" if operation else "a collective",
+        "limit": f" of {timeout} ms" if timeout else "",
+    }
 
 
 def describe_late_ranks(_finding: LogFinding, evidence: LogEvidence) -> str:
@@ -75,6 +88,7 @@ CAUSE = LogCause(
     __doc__,
     facts=(LATE,),
     describe=describe_late_ranks,
+    derive=derive_watchdog_call,
     examples=(
         (
             "[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught "
@@ -88,6 +102,12 @@ CAUSE = LogCause(
             "caught collective operation timeout",
             r"\[Rank (?P<rank>\d+)\].{0,40}caught collective operation timeout: WorkNCCL\(SeqNum=(?P<number>\d+),"
             r" OpType=(?P<operation>\w+),.{0,120}?Timeout\(ms\)=(?P<timeout>\d+)",
+        ),
+        # without the rank, or cut
+        Pattern(
+            "caught collective operation timeout",
+            r"^(?!.{0,400}\[Rank \d)(?P<rank>).{0,400}caught collective operation timeout(?:: WorkNCCL\(SeqNum=(?P<number>\d+),"
+            r" OpType=(?P<operation>\w+))?(?:.{0,120}?Timeout\(ms\)=(?P<timeout>\d+))?",
         ),
     ),
     severity=Severity.SYMPTOM,

@@ -1,6 +1,7 @@
 """NCCL: a system call failed and the log does not say which
 
-NCCL failed with '{detail}'. A line with NCCL WARN has the reason.
+NCCL failed with '{detail}'. A line with NCCL WARN has the reason. If NCCL printed none, check the
+usual ones: /dev/shm of the container is too small, or two ranks see different interfaces.
 
 **Place:** the node of this log
 
@@ -28,7 +29,7 @@ CAUSE = LogCause(
     patterns=(
         Pattern(
             "NCCL error",
-            r"NCCL error.{0,200}?(?P<detail>unhandled (?:system|cuda) error|internal error|invalid usage)",
+            r"NCCL error.{0,200}?(?P<detail>unhandled (?:system|cuda) error|internal error)",
         ),
         Pattern(
             "ncclSystemError: ",
@@ -38,5 +39,4 @@ CAUSE = LogCause(
     severity=Severity.SYMPTOM,
     follows_any=True,
     is_pointer=True,
-    key=("detail",),
 )

@@ -1,7 +1,7 @@
-"""NCCL: processes of a node cannot reach each other's files
+"""NCCL or NVSHMEM: processes of a node cannot reach each other's files
 
-NCCL takes two processes for neighbours on one node, but they share no /dev/shm, network namespace
-or process ids ({detail}). They are in different containers.
+Two processes are taken for neighbours on one node, but they share no /dev/shm, network namespace
+or process ids ({detail}). They are in different containers, or two nodes have the same host name.
 
 **Place:** the containers of this node
 
@@ -9,7 +9,8 @@ or process ids ({detail}). They are in different containers.
 and --pid)
 
 **Fix:** Start the containers of a node with --ipc=host --network=host, or run all ranks of a node
-in one container. Otherwise set a unique NCCL_HOSTID in each container.
+in one container. Otherwise set a unique NCCL_HOSTID in each container, and give each
+node a host name of its own.
 
 **Source:** read: NCCL's misc/ipcsocket.cc, misc/shmutils.cc and its guide's chapter on containers
 """
@@ -35,6 +36,11 @@ CAUSE = LogCause(
                 r"(?P<detail>Error while attaching to shared memory segment \S{1,60}) (?!\(size 0\)).{0,60}No such "
                 r"file"
             ),
+        ),
+        # NVSHMEM
+        Pattern(
+            "IPC failure: Sending data",
+            r"(?P<detail>IPC failure: Sending data over socket failed: [\w ]{3,40})",
         ),
     ),
     weight=82,

@@ -25,14 +25,20 @@ CAUSE = LogCause(
         "INTERNAL: CUDA_ERROR_NVLINK_UNCORRECTABLE: uncorrectable NVLink error detected during the execution",
     ),
     patterns=(
-        Pattern("NVRM: Xid", r"(?P<detail>Xid \(PCI:[\w:.]{1,20}\): \d+)"),
+        # the programs cause 13, 31 and 43, and 45 only follows from another one
+        Pattern(
+            "NVRM: Xid",
+            (
+                r"(?P<detail>Xid \(PCI:[\w:.]{1,20}\): "
+                r"(?:(?!(?:13|31|43|45)\b)\d+|45\b.{0,120}previous Xid (?!(?:13|31|43|45)\b)\d+))"
+            ),
+        ),
         Pattern("uncorrectable ECC error", r"(?P<detail>uncorrectable ECC error)"),
         Pattern("uncorrectable NVLink error", r"(?P<detail>uncorrectable NVLink error)"),
         Pattern("GPU has fallen off the bus", r"(?<!Xid)(?P<detail>GPU has fallen off the bus)"),
         # the driver writes it in three lines while it starts or is queried
         Pattern("NVRM: fallen off the bus", r"NVRM: (?P<detail>fallen off the bus)"),
         Pattern("amdgpu: GPU reset", r"(?P<detail>amdgpu: GPU reset(?: begin)?)"),
-        Pattern("HW Exception by GPU", r"(?P<detail>HW Exception by GPU node-\d{1,3})"),
         Pattern(
             "Unable to determine the device handle",
             r"(?P<detail>Unable to determine the device handle for GPU)",

@@ -11,6 +11,7 @@ torch.cuda.get_arch_list())'
 
 **Fix:** Install a torch whose wheel supports the architecture (torch_runtime_accelerator chooses
 the CUDA version), the same on all nodes. Build extensions with TORCH_CUDA_ARCH_LIST.
+If Triton's ptxas does not know the GPU, set TRITON_PTXAS_PATH to that of a CUDA toolkit that does.
 
 **Source:** read: CUDA's cudaErrorNoKernelImageForDevice, facebookresearch/detectron2#512
 """
@@ -28,6 +29,8 @@ CAUSE = LogCause(
     patterns=(
         Pattern("no kernel image is available for execution"),
         Pattern("hipErrorNoBinaryForGpu"),
+        # Triton's own ptxas
+        Pattern("option 'gpu-name'", r"ptxas\S{0,20} fatal +: Value '\w{3,12}' is not defined"),
         Pattern("TensileLibrary", r"rocBLAS error: Cannot read \S{1,200}TensileLibrary"),
         Pattern("invalid device function", r"(?:CUDA|HIP) error: invalid device function"),
     ),

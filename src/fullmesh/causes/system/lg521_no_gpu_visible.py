@@ -48,6 +48,12 @@ CAUSE = LogCause(
         Pattern(
             "CUDA driver initialization failed", r"(?P<detail>CUDA driver initialization failed)"
         ),
+        # a start script of an image, whose program the container runtime adds with the GPUs
+        Pattern("nvidia-smi: command not found", r"(?P<detail>nvidia-smi: command not found)"),
+        Pattern(
+            "vLLM is running on UnspecifiedPlatform",
+            r"(?P<detail>No platform detected, vLLM is running on UnspecifiedPlatform)",
+        ),
         Pattern("Insufficient Permissions", r"(?P<detail>NVML: Insufficient Permissions)"),
         Pattern("compiled with CUDA enabled", r"(?P<detail>Torch not compiled with CUDA enabled)"),
     ),

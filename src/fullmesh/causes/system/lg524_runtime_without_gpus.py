@@ -45,6 +45,13 @@ CAUSE = LogCause(
             ),
         ),
         Pattern(
+            "nvidia-container-cli: ",
+            (
+                r"^(?!.{0,40}pyxis).{0,4000}nvidia-container-cli: (?P<detail>initialization error: "
+                r"(?!nvml|driver|load)[^\n]{5,120})"
+            ),
+        ),
+        Pattern(
             "unknown or invalid runtime name: nvidia",
             r"(?P<detail>unknown or invalid runtime name: nvidia)",
         ),

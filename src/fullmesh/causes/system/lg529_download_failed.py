@@ -27,6 +27,22 @@ CAUSE = LogCause(
         Pattern(
             "couldn't connect to 'http", r"(?P<detail>We couldn't connect to 'https?://[^']{1,80}')"
         ),
+        Pattern(
+            "offline mode is enabled",
+            r"(?P<detail>Cannot reach https?://[\w.-]{1,80})\S{0,400}: offline mode is enabled",
+        ),
+        Pattern(
+            "outgoing traffic has been disabled",
+            r"(?P<detail>outgoing traffic has been disabled)",
+        ),
+        Pattern(
+            "HfHubHTTPError",
+            r"HfHubHTTPError: (?P<detail>\d{3} (?:Client|Server) Error: ?[\w -]{0,40})",
+        ),
+        Pattern(
+            " Server Error: ",
+            r"(?P<detail>5\d\d Server Error: [\w -]{3,40} for url: https?://[\w.-]{1,80})",
+        ),
         Pattern("LocalEntryNotFoundError", r"(?P<detail>LocalEntryNotFoundError): "),
         Pattern("GatedRepoError", r"(?P<detail>GatedRepoError): "),
         Pattern("access a gated repo", r"(?P<detail>trying to access a gated repo)"),
@@ -44,7 +60,7 @@ CAUSE = LogCause(
         ),
         Pattern(
             "Can't load ",
-            r"OSError: (?P<detail>Can't load (?:the )?(?:tokenizer|model|config\w*|feature extractor)"
+            r"(?P<detail>Can't load (?:the )?(?:tokenizer|model|config\w*|feature extractor|\w{0,20} ?processor)"
             r" (?:for|of) '[^']{1,120}')",
         ),
         Pattern(
@@ -58,8 +74,8 @@ CAUSE = LogCause(
         Pattern(
             "Max retries exceeded with url",
             (
-                r"(?:requests|urllib3|httpx)[\w.]{1,60}(?:Error|Timeout): "
-                r"\w{1,40}\(host='(?P<detail>[\w.-]{1,80})'"
+                r"(?:requests|urllib3|httpx|huggingface_hub)[\w.]{1,60}(?:Error|Timeout): .{0,40}?"
+                r"\w{1,40}\(host='(?P<detail>(?:[\w-]{1,60}\.){1,6}[a-z]{2,10})'"
             ),
         ),
         Pattern("connect to the Hub", r"(?P<detail>Couldn't connect to the Hub)"),

@@ -38,6 +38,8 @@ CAUSE = LogCause(
             r"(?P<detail>Memory access fault by GPU node-\d{1,3})",
         ),
         Pattern("HSA_STATUS_ERROR_", r"(?P<detail>HSA_STATUS_ERROR_(?!OUT_OF)[A-Z_]{1,60})"),
+        Pattern("HW Exception by GPU", r"(?P<detail>HW Exception by GPU node-\d{1,3})"),
+        Pattern("NVRM: Xid", r"(?P<detail>Xid \(PCI:[\w:.]{1,20}\): (?:13|31|43))\b"),
         Pattern("misaligned address", r"CUDA error: (?P<detail>misaligned address)"),
         Pattern(
             "illegal instruction was encountered",

@@ -28,6 +28,10 @@ CAUSE = LogCause(
             "due to the node running low on memory",
             r"(?P<detail>killed due to the node running low on memory)",
         ),
+        Pattern(
+            "address the out of memory issue",
+            r"(?P<detail>documentation on how to address the out of memory issue)",
+        ),
         Pattern("can't allocate memory", r"(?P<detail>DefaultCPUAllocator: can't allocate memory)"),
         Pattern(
             "[Errno 12] Cannot allocate memory", r"(?P<detail>\[Errno 12\] Cannot allocate memory)"

@@ -33,7 +33,7 @@ CAUSE = LogCause(
     ),
     patterns=(
         Pattern("nvlink error", r"nvlink error +: (?P<detail>[^\n]{5,120})"),
-        Pattern("ptxas fatal", r"ptxas fatal +: (?P<detail>[^\n]{5,100})"),
+        Pattern("ptxas fatal", r"ptxas fatal +: (?P<detail>(?!Value ')[^\n]{5,100})"),
         Pattern("collect2: error", r"collect2: error: (?P<detail>ld returned \d{1,3} exit status)"),
         Pattern("defined reference to", r"(?P<detail>undefined reference to [`'][^\n']{1,100}')"),
         Pattern("ERROR: modpost: ", r"ERROR: modpost: (?P<detail>[^\n]{5,120})"),

@@ -1,0 +1,35 @@
+"""The program may not use a file on this node
+
+The program's account may not use a file or directory: {error}: {message}.{place} It belongs to
+another account (a shared cache, a run as root), or the container mounts it read-only or with other
+user ids.
+
+**Place:** {who}
+
+**Prove:** as the job's account, on that node: id; ls -ld PATH (the path of the message)
+
+**Fix:** Give the account the right to write there, or set the directory in the job's environment
+to one of its own (HF_HOME, TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, XDG_CACHE_HOME, TMPDIR).
+
+**Source:** Python's tracebacks
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, RecordedLog
+
+CAUSE = LogCause(
+    "LG-345",
+    __doc__,
+    explains=(
+        Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-320", "LG-402", "LG-403", "LG-404")),
+    ),
+    weight=68,
+    recorded=(
+        RecordedLog(
+            "a cache of another account",
+            "PermissionError: [Errno 13] Permission denied: '/scratch/hf/.locks/a.lock'",
+        ),
+    ),
+)

@@ -1,0 +1,34 @@
+"""A Python package is missing or of another version on this node
+
+Python could not import a part of a package: {error}: {message}.{place} The package is not installed
+in the environment that this process uses, or has another version than the program expects.
+
+**Place:** {who}
+
+**Prove:** on each node, in the job's environment: which python; python -m pip list | grep -i PACKAGE
+
+**Fix:** Install the version that the program names, in the same environment or image on all nodes.
+Ray and Slurm start processes with the environment of each node: activate it there.
+
+**Source:** Python's tracebacks
+"""
+
+from __future__ import annotations
+
+from fullmesh.causes.engine import Explains
+from fullmesh.causes.logs import LogCause, RecordedLog
+
+CAUSE = LogCause(
+    "LG-346",
+    __doc__,
+    explains=(
+        Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-320", "LG-402", "LG-403", "LG-404")),
+    ),
+    weight=68,
+    recorded=(
+        RecordedLog(
+            "a package that a node lacks",
+            "[rank1]: ModuleNotFoundError: No module named 'transformers'",
+        ),
+    ),
+)
