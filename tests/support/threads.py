@@ -162,6 +162,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "slurm-environment": ("LG-743",),
     "slurm-gres": ("LG-522",),
     "slurm-options": ("LG-743",),
+    "slurm-prolog": ("LG-337",),
     "slurm-step": ("LG-734",),
     "stale-ranks": ("LG-316",),
     "storage": ("LG-527",),
