@@ -761,7 +761,7 @@ PRINTED: list[tuple[str, str]] = [
         "LG-537",
         "subprocess.CalledProcessError: Command '['which', 'c++']' returned non-zero exit status 1.",
     ),
-    ("LG-541", "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'"),
+    ("LG-514", "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'"),
     ("LG-541", "collect2: error: ld returned 1 exit status"),
     ("LG-544", "RuntimeError: FlashAttention only supports Ampere GPUs or newer."),
     ("LG-732", "srun: error: cannot find mpi plugin for mpi/pmix"),

@@ -181,7 +181,8 @@ def test_every_sample_line_gives_its_own_cause() -> None:
 
 def test_only_a_cause_explains_a_cause() -> None:
     for code, cause in judge.CAUSES.items():
-        if cause.severity != Severity.CAUSE:
+        # a crash explains the errors of the peers, although its own reason is not in the log
+        if cause.severity != Severity.CAUSE and code != "LG-307":
             explained = [judge.CAUSES[c] for one in cause.explains for c in one.codes]
             assert all(one.severity != Severity.CAUSE for one in explained), code
 

@@ -26,7 +26,6 @@ SIGNS = [
     "/opt/run: error while loading shared libraries: libx.so.1",
     "cp: cannot stat 'model.bin': No such file or directory",
     "mpirun was unable to launch the application",
-    "Watchdog caught collective operation timeout",
     "NCCL error in: x.cpp:272, an odd failure",
     "library error 12: the queue is full",
     "n1:1:2 [0] NCCL INFO transport.cc:100 -> 3",

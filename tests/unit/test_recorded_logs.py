@@ -35,7 +35,7 @@ EXPECTED: dict[str, tuple[list[str], list[str]]] = {
     "gpu-rank-asleep": (["LG-456"], ["LG-415"]),
     "gpu-rank-killed": (["LG-421"], []),
     "healthy": ([], []),
-    "import-error": (["LG-319"], ["LG-210", "LG-304"]),
+    "import-error": (["LG-346"], ["LG-210", "LG-304"]),
     "interface-absent": (["LG-108"], ["LG-210"]),
     "interface-loopback": (["LG-106"], ["LG-105"]),
     "killed-plain": (["LG-112"], []),

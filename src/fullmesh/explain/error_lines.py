@@ -104,19 +104,20 @@ GIVES_UP = re.compile(
 ECHO = re.compile(
     r"ChildFailedError|CalledProcessError|first observed failure|OTHER_FAILURES|To avoid data inconsistency"
     r"|\bnccl\w{1,30}Error: |NCCL WARN \[(?:Proxy Service|Service thread)|'c10::Dist(?:Backend|Network)Error'"
-    r"|Engine core initialization failed|WorkerProc (?:initialization failed|failed to start)|EngineCore failed to start"
+    r"|Engine core initialization failed|WorkerProc (?:initialization failed|failed to start)"
+    r"|EngineCore failed to start"
     r"|Executor failed\.|EngineCore (?:encountered a fatal|hit an exception)|Error executing job with overrides"
     r"|Received sigquit from a child process|\bscheduler is dead\b|more processes exited with non-zero status"
     # Open MPI's heading, whose next line names the signal
     r"|\*\*\* Process received signal \*\*\*"
-    # a line of source code in a traceback
-    r"|(?:^|\s)raise [A-Za-z_][\w.]{0,80}\("
     r"|detected by watchdog at work|Timeout at NCCL work: "
     r"|Stack trace of the failed collective"
     r"|Some NCCL operations have failed or timed out|First PG on this rank to signal"
     r"|flight recorder dump signal|Received a dump signal due to"
     r"|preparing to dump debug info|failed with error code|\bexits with return code|Test NCCL failure"
 )
+# a line of source code in a traceback
+SOURCE_LINE = re.compile(r"(?:^|\s)raise [A-Za-z_][\w.]{0,80}\(")
 # exceptions that only carry the error of another process, or of a call that they wrap
 WRAPPER = re.compile(
     r"\b(?:RayTaskError|ActorDiedError|ActorUnavailableError|WorkerCrashedError|EngineDeadError)\b"
@@ -170,7 +171,10 @@ PYTHON_TEXTS = tuple(
     for error, words in (
         ("AttributeError", r"'[\w.]{1,80}' object has no attribute '\w{1,80}'"),
         ("AttributeError", r"module '[\w.]{1,80}' has no attribute '\w{1,80}'"),
-        ("TypeError", r"[\w.]{1,80}\(\) (?:missing \d+ required|got an unexpected keyword) .{5,120}"),
+        (
+            "TypeError",
+            r"[\w.]{1,80}\(\) (?:missing \d+ required|got an unexpected keyword) .{5,120}",
+        ),
         ("ModuleNotFoundError", r"No module named '[\w.]{1,80}'"),
         ("ImportError", r"cannot import name '\w{1,80}' from '[\w.]{1,80}'"),
         ("NameError", r"name '\w{1,80}' is not defined"),
@@ -182,12 +186,9 @@ FILE_ERROR = re.compile(r"(?i)\[Errno (?:2|13|17|20|21|39)\] ?")
 
 def parse_own_error(line: str) -> tuple[str, str] | None:
     """Return an exception of the program's own with its message. None for another process's or the machine's error."""
-    if bare := BARE.match(line[:SEEN].strip()):
-        return bare["error"], bare["message"] or "no message"
-    if usage := USAGE.match(line[:SEEN].strip()):
-        return usage["error"], usage["message"]
-    if numbered := NUMBERED.match(line[:SEEN].strip()):
-        return numbered["error"], numbered["message"]
+    for whole in (BARE, USAGE, NUMBERED):
+        if found := whole.match(line[:SEEN].strip()):
+            return found["error"], found["message"] or "no message"
     found = NAMED.search(line[:SEEN])
     if found is None:
         return _parse_python_text(line[:SEEN])
@@ -229,7 +230,11 @@ KINDS = (
 def classify_line(line: str) -> ErrorKind | None:
     """Return the kind of error in a line. None if there is none, or if the program continues."""
     line = line[:SEEN]
-    if is_echo(line) or (GOES_ON.search(line) and not GIVES_UP.search(line)):
+    if (
+        is_echo(line)
+        or SOURCE_LINE.search(line)
+        or (GOES_ON.search(line) and not GIVES_UP.search(line))
+    ):
         return None
     return next((kind for kind, marks in KINDS if marks.search(line)), None)
 
@@ -295,7 +300,9 @@ SIGN_AT_ANY_LEVEL = re.compile(
     r"|\bNCCL INFO (?:[\w/.-]{1,80}:\d+ -> [1-9](?! \w)|.{0,200}\bexceeds\b)"
 )
 # signs that other words of the line do not weaken
-CERTAIN_SIGN = re.compile(r": command not found\s*$|\bfatal {0,4}: |^\W{0,4}Error \w+ing .{1,80}: \S")
+CERTAIN_SIGN = re.compile(
+    r": command not found\s*$|\bfatal {0,4}: |^\W{0,4}Error \w+ing .{1,80}: \S"
+)
 FAILS_NOT = re.compile(
     r"(?i)(?<![\w.])(?:0|no|zero|any|if|without) (?:\w+ )?(?:error|fail|crash|mismatch|timeout)|max_|tolera"
     r"|\b(?:trying|using|continuing)\b|\w[\"']: false\b"
@@ -306,6 +313,8 @@ FAILS_NOT = re.compile(
 def is_sign_of_error(line: str) -> bool:
     """Return whether one of the last lines of a log may be an error, if nothing better is in the log."""
     line = line[:SEEN]
+    if SOURCE_LINE.search(line):
+        return False
     if SIGN_AT_ANY_LEVEL.search(line) or CERTAIN_SIGN.search(line) or is_echo(line):
         return True
     is_harmless = LOW_LEVEL.search(line) or GOES_ON.search(line) or FAILS_NOT.search(line)

@@ -28,7 +28,7 @@ CAUSE = LogCause(
         ),
     ),
     patterns=(Pattern("ProxyError: "), Pattern("Tunnel connection failed: ")),
-    only_with=(*BROKEN, "LG-201", "LG-319"),
+    only_with=(*BROKEN, "LG-201", "LG-319", "LG-344", "LG-345", "LG-346"),
     weight=45,
     recorded=(
         RecordedLog(

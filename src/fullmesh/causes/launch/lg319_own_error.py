@@ -45,7 +45,7 @@ CAUSE = LogCause(
         RecordedLog(
             "own code",
             (
-                "[rank1]: ModuleNotFoundError: No module named 'transformers'\n"
+                "[rank1]: KeyError: 'input_ids'\n"
                 "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
                 "============================================================\n"
                 "train.py FAILED\n"

@@ -106,7 +106,8 @@ CAUSE = LogCause(
         # without the rank, or cut
         Pattern(
             "caught collective operation timeout",
-            r"^(?!.{0,400}\[Rank \d)(?P<rank>).{0,400}caught collective operation timeout(?:: WorkNCCL\(SeqNum=(?P<number>\d+),"
+            r"^(?!.{0,400}\[Rank \d)(?P<rank>).{0,400}caught collective operation timeout"
+            r"(?:: WorkNCCL\(SeqNum=(?P<number>\d+),"
             r" OpType=(?P<operation>\w+))?(?:.{0,120}?Timeout\(ms\)=(?P<timeout>\d+))?",
         ),
     ),

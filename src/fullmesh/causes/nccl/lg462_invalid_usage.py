@@ -22,10 +22,10 @@ from fullmesh.causes.logs import LogCause, Pattern, Severity
 CAUSE = LogCause(
     "LG-462",
     __doc__,
-    examples=(
-        "RuntimeError: NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)",
+    examples=("RuntimeError: NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)",),
+    patterns=(
+        Pattern("invalid usage", r"(?:NCCL error|nccl\w{4,40}).{0,200}?invalid usage \(run"),
     ),
-    patterns=(Pattern("invalid usage", r"(?:NCCL error|nccl\w{4,40}).{0,200}?invalid usage \(run"),),
     severity=Severity.SYMPTOM,
     follows_any=True,
     is_pointer=True,

@@ -39,6 +39,11 @@ CAUSE = LogCause(
             r"(?P<detail>PytorchStreamWriter failed writing file [^:]{1,120}: file write failed)",
         ),
         Pattern("iostream error", r"(?P<detail>basic_ios::clear: iostream error)"),
+        # Rust
+        Pattern(
+            "No space left on device (os error",
+            r"(?P<detail>No space left on device) \(os error 28\)",
+        ),
         Pattern("kind: StorageFull", r"(?P<detail>kind: StorageFull)"),
         Pattern(
             "low on resource: ephemeral-storage",

@@ -68,6 +68,10 @@ CAUSE = LogCause(
             r"rror: (?P<detail>.{1,80} may indicate binary incompatibility)",
         ),
         Pattern(
+            "compiled using NumPy 1.x",
+            r"(?P<detail>A module that was compiled using NumPy 1\.x cannot be run)",
+        ),
+        Pattern(
             "torchvision::nms does not exist",
             r"(?P<detail>operator torchvision::nms does not exist)",
         ),
