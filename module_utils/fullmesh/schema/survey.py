@@ -321,11 +321,13 @@ class RdmaPort(RdmaPortBase, total=False):
         firmware: its version.
         board: the board's id (PSID), the same for all NICs of one product.
         pcie: lanes and speed of the PCIe link, now and at most: the files of the PCI device and their texts.
+        flow_control: priorities with PFC and ECN, the priority of DSCP values, and the traffic class, as texts.
     """
 
     firmware: str
     board: str
     pcie: dict[str, str]
+    flow_control: dict[str, str]
 
 
 class EfaPci(TypedDict):

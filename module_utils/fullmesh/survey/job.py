@@ -18,7 +18,7 @@ from ..facts.accelerators import LOADED, list_amd_gpus
 from ..facts.gpu import is_in_container, list_nvidia_devices, observe_fabric_manager
 from ..files import SPACE, split_lines, split_words
 from ..tools import nvidia_smi
-from . import nccl_conf, pci_paths
+from . import flow_control, nccl_conf, pci_paths
 from .filters import run_tool
 from .job_start_program import VARIABLES
 from .net import (
@@ -317,6 +317,9 @@ def survey_rdma(base: str = "/sys/class/infiniband") -> list[RdmaPort]:
                 }
             )
             describe_rdma_card(found[-1], f"{base}/{device}")
+            flow = flow_control.survey_flow_control(f"{base}/{device}", here)
+            if flow:
+                found[-1]["flow_control"] = flow
     return found
 
 
