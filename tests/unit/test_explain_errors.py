@@ -533,6 +533,7 @@ def test_rdma_errors_of_new_nccl_are_read_like_old_ones(
     text = RDMA.format("IBV_WC_RETRY_EXC_ERR", 12, 129, local, remote)
     (head,) = verdict_of(text).heads
     assert (head.code, "10.0.0.7" in head.sentence) == ("LG-412", True)
+    assert f"used mlx5_0, from {local.removeprefix('::ffff:')} to " in head.sentence
     assert words in head.sentence
     assert ("networks" in head.sentence or "link-local" in head.sentence) is bool(words)
     old = (

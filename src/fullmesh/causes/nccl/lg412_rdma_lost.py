@@ -50,9 +50,13 @@ def describe_gids(own: str, remote: str) -> str:
 
 
 def derive_rdma_peer(fields: Fields, _options: ExplainOptions) -> Fields:
-    """Add the peer. Old messages about RDMA do not name it, and new ones have the GIDs of both ends."""
+    """Add the peer. Old messages about RDMA do not name it, and new ones have the GIDs of both ends and the device."""
     own, remote = fields.get("own", ""), fields.get("remote", "")
-    note = describe_gids(own, remote) if own and remote else ""
+    device = fields.get("device", "")
+    ends = " to ".join(end.removeprefix("::ffff:") for end in (own, remote))
+    notes = [f"The connection used {device}, from {ends}."] if device else []
+    notes += [describe_gids(own, remote)] if own and remote else []
+    note = " ".join(filter(None, notes))
     return {**fields, "peer": fields["peer"] or "a peer", "range_note": note}
 
 
@@ -79,7 +83,8 @@ CAUSE = LogCause(
         Pattern(
             "Got completion",
             r"Got completion from peer (?P<peer>[^\s<]{1,60})\S{0,10} with status=\w{1,40}\(12\)"
-            r"(?:.{0,200}? localGid (?P<own>\S{2,60}) remoteGids?\s?(?P<remote>\S{2,60}))?",
+            r"(?:.{0,200}? localGid (?P<own>\S{2,60}) remoteGids?\s?(?P<remote>\S{2,60})"
+            r"(?: hca (?P<device>[\w.-]{1,40}))?)?",
         ),
         Pattern(
             "Got completion",
