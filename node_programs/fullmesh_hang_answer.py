@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         GroupArrivals,
         PythonThread,
         RankGroup,
+        RdmaPortState,
         RecorderEntry,
         UncaughtException,
     )
@@ -42,6 +43,7 @@ MOST_RECORDS = 2  # torch has one for NCCL and one for Gloo
 LONGEST = 8 << 20  # bytes of an answer: 2,000 entries are about 1.5 MB
 MOST_VALUES = 500_000  # of an answer: 2,000 entries have about 60,000
 MOST_FRAMES, MOST_THREADS, MOST_GROUPS = 200, 1024, 1 << 16
+MOST_RDMA_VALUES = 256  # ports, GIDs of a port, counters of a port
 MOST_SHAPES = 4096  # of a collective: a list of tensors
 LONGEST_TEXT = 4096
 LARGEST = (1 << 63) - 1
@@ -52,7 +54,7 @@ class RankAnswer(TypedDict):
 
     Without a process group, ``rank`` is -1, ``world`` is 0 and ``why`` has the reason.
     ``torch`` is its version, "" if unknown. ``full_collections`` counts Python's garbage collections of all objects,
-    -1 if unknown.
+    -1 if unknown. ``rdma``: the state of the RDMA ports when the rank started, {} if unknown.
     """
 
     rank: int
@@ -63,6 +65,7 @@ class RankAnswer(TypedDict):
     why: str
     torch: str
     full_collections: int
+    rdma: dict[str, RdmaPortState]
 
 
 NOTHING: RankAnswer = {
@@ -74,6 +77,7 @@ NOTHING: RankAnswer = {
     "why": "",
     "torch": "",
     "full_collections": -1,
+    "rdma": {},
 }
 
 
@@ -230,6 +234,27 @@ def read_raised(value: object) -> UncaughtException | None:
     return {"text": text, "frames": read_frames(raw.get("frames"))}
 
 
+def take_entries(value: object, what: str) -> dict[str, Any]:
+    """Return a mapping of an answer with a limited number of texts as keys."""
+    raw = take_mapping(value, what)
+    names = take_items(list(raw), what, MOST_RDMA_VALUES)
+    return {take_text(name, f"a name of {what}"): raw[name] for name in names}
+
+
+def read_rdma_start(value: object) -> dict[str, RdmaPortState]:
+    """Return the state of the RDMA ports when the rank started."""
+    found: dict[str, RdmaPortState] = {}
+    for name, one in take_entries(value, "its RDMA ports").items():
+        port = take_mapping(one, "an RDMA port")
+        gids = take_entries(port.get("gids"), "its GIDs")
+        errors = take_entries(port.get("errors"), "its RDMA counters")
+        found[name] = {
+            "gids": {index: take_text(gid, "a GID") for index, gid in gids.items()},
+            "errors": {key: take_number(count, "a counter") for key, count in errors.items()},
+        }
+    return found
+
+
 def read_header(data: bytes) -> RankAnswer:
     """Return the header of an answer.
 
@@ -249,6 +274,7 @@ def read_header(data: bytes) -> RankAnswer:
         "full_collections": take_number(
             raw.get("full_collections", -1), "its garbage collections", -1
         ),
+        "rdma": read_rdma_start(raw.get("rdma", {})),
     }
 
 

@@ -21,6 +21,7 @@ import fullmesh_hang_border as hang_border
 import fullmesh_hang_calls as hang_calls
 import fullmesh_hang_evidence as hang_evidence
 import fullmesh_hang_ras as hang_ras
+import fullmesh_hang_rdma as hang_rdma
 import fullmesh_hang_wait as hang_wait
 import fullmesh_watch_look as watch_look
 from fullmesh_foreign_text import parse_decimal
@@ -221,6 +222,7 @@ class NodeEvidence:
         self.why = self.no_gpus = ""
         self.gpus: dict[int, list[RankGpu]] | None = None
         self.cpu = hang_evidence.read_node_cpu()
+        self.rdma = hang_rdma.read_node_ports()
         try:
             self.gpus = hang_evidence.read_process_gpus() if thorough else None
         except OSError as exc:
@@ -333,6 +335,9 @@ def read_rank_state(
         "missing": missing,
     }
     around.add_to(found, pid)
+    ports = hang_rdma.select_rank_ports(pid, around.rdma, header["rdma"])
+    if ports:
+        found["rdma"] = ports
     return found
 
 

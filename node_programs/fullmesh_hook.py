@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Any
 
-    from fullmesh.observed.hang import Frame, PythonThread, RankGroup, UncaughtException
+    from fullmesh.observed.hang import (
+        Frame,
+        PythonThread,
+        RankGroup,
+        RdmaPortState,
+        UncaughtException,
+    )
 
 # The rank variables of torchrun, Open MPI and Slurm.
 TOLD = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -37,7 +43,23 @@ DEEPEST = 60  # reported calls of a thread
 RECORDS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
 CREDENTIALS = 12  # struct ucred: pid, uid, gid
 EVERY_UID, NOBODY = b"4294967295", 65534
+RDMA = "/sys/class/infiniband"
+MOST_GIDS, MOST_PORTS = 256, 32
+# Packets that were sent again or came out of order, by the names of mlx5 and of soft-RoCE.
+RDMA_ERRORS = (
+    "local_ack_timeout_err",
+    "out_of_sequence",
+    "packet_seq_err",
+    "rnr_nak_retry_err",
+    "completer_retry_err",
+    "out_of_seq_request",
+    "rcvd_seq_err",
+    "rcvd_rnr_err",
+    "retry_exceeded_err",
+)
+LARGEST = (1 << 63) - 1
 raised: UncaughtException | None = None
+rdma_at_start: dict[str, RdmaPortState] = {}
 
 
 def build_frame(file: str, line: int, name: str) -> Frame:
@@ -72,6 +94,49 @@ def count_full_collections() -> int:
     return int(gc.get_stats()[-1]["collections"])
 
 
+def read_sysfs(path: str) -> str:
+    """Return the text of a file in sysfs, or "" if it is missing or has no value."""
+    try:
+        with open(path) as stream:
+            return stream.read().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def list_sysfs(path: str) -> list[str]:
+    """Return the names in a folder of sysfs, numbers in their order, or [] if it is missing."""
+    try:
+        return sorted(os.listdir(path), key=lambda name: (len(name), name))
+    except OSError:
+        return []
+
+
+def read_rdma_port(folder: str) -> RdmaPortState:
+    """Return the RoCE v2 entries of a port's GID table, and its error counters."""
+    gids, errors = {}, {}
+    for index in list_sysfs(f"{folder}/gids")[:MOST_GIDS]:
+        gid = read_sysfs(f"{folder}/gids/{index}")
+        # the type of an empty entry cannot be read
+        if gid.strip(":0") and "v2" in read_sysfs(f"{folder}/gid_attrs/types/{index}"):
+            gids[index] = gid
+    for name in RDMA_ERRORS:
+        text = read_sysfs(f"{folder}/hw_counters/{name}")
+        if text.isdecimal():
+            errors[name] = min(int(text), LARGEST)
+    return {"gids": gids, "errors": errors}
+
+
+def read_rdma_ports() -> dict[str, RdmaPortState]:
+    """Return the state of all RDMA ports by their names: ``mlx5_0:1``."""
+    names = [
+        (card, port) for card in list_sysfs(RDMA) for port in list_sysfs(f"{RDMA}/{card}/ports")
+    ]
+    return {
+        f"{card}:{port}": read_rdma_port(f"{RDMA}/{card}/ports/{port}")
+        for card, port in names[:MOST_PORTS]
+    }
+
+
 def list_process_groups(distributed: Any) -> list[RankGroup]:
     """Return the process groups that this rank created, even if it is not a member."""
     world = distributed._world
@@ -86,6 +151,7 @@ def collect_rank_state() -> tuple[dict[str, Any], bytes]:
     header: dict[str, Any] = {"rank": -1, "world": 0, "groups": [], "raised": raised, "why": ""}
     header["threads"] = list_thread_stacks()
     header["full_collections"] = count_full_collections()
+    header["rdma"] = rdma_at_start
     distributed = sys.modules.get("torch.distributed.distributed_c10d")
     recorder = sys.modules.get("torch._C._distributed_c10d")
     if distributed is None or recorder is None:
@@ -140,7 +206,8 @@ def answer_connection(connection: socket.socket) -> None:
 
 
 def serve_requests(listener: socket.socket) -> None:
-    """Wait for clients for as long as the process lives."""
+    """Read the RDMA ports once, and wait for clients for as long as the process lives."""
+    rdma_at_start.update(read_rdma_ports())
     while True:
         try:
             connection, _ = listener.accept()

@@ -25,6 +25,7 @@ from fullmesh.verify.rdma_pairs import build_rdma_targets
 from fullmesh.verify.rdma_tries import check_rdma
 
 PROGRAM = "/opt/fullmesh-test"
+PROGRAMS = "/opt/fullmesh-programs"  # the node programs, and the hook in a folder of its own
 TOKEN = "0f" * 16
 
 
@@ -36,6 +37,10 @@ class RdmaAgent:
         source = ["tar", "-C", str(ROOT / "module_utils"), "-chf", "-", "fullmesh"]
         packed = subprocess.run(source, capture_output=True, check=True).stdout
         machine.run_command(f"mkdir -p {PROGRAM} && tar -C {PROGRAM} -xf -", packed)
+        programs = ["tar", "-C", str(ROOT / "node_programs"), "-chf", "-", "."]
+        packed = subprocess.run(programs, capture_output=True, check=True).stdout
+        hook = f"mkdir {PROGRAMS}/hook && cp {PROGRAMS}/fullmesh_hook.py {PROGRAMS}/hook/sitecustomize.py"
+        machine.run_command(f"mkdir -p {PROGRAMS} && tar -C {PROGRAMS} -xf - && {hook}", packed)
         program = (Path(__file__).parent / "agent.py").read_bytes()
         machine.run_command(f"cat > {PROGRAM}/agent.py", program)
         command = f"cd / && exec python3 {PROGRAM}/agent.py {PROGRAM}"

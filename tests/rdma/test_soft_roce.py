@@ -6,14 +6,25 @@ which these machines cannot show.
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import hang_records
 import pytest
 
+from devtools.lab.vm.rdma import RdmaMachine
+from fullmesh import contract
+from fullmesh.causes.hang.job import HangFinding
 from fullmesh.causes.rdma.dg199_slow_rail import rule_slow_rails
+from fullmesh.hang.ask import name_rails
+from fullmesh.hang.judge import judge_job
+from fullmesh.observed.hang import Rank
 from fullmesh.verify.rdma_tries import check_rdma, list_rdma_tries, map_rdma_rates
 
-from .conftest import PROGRAM, RdmaLab
+from .conftest import PROGRAM, PROGRAMS, RdmaLab
 
 Steps = tuple[tuple[int, str], ...]
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1"
@@ -231,3 +242,104 @@ def test_the_rate_of_each_rail_is_measured(lab: RdmaLab) -> None:
     assert 5 < limited < 22
     assert min(rates.values()) > limited
     assert list(rule_slow_rails(evidence)) == []
+
+
+GIDS = tuple(f"0000:0000:0000:0000:0000:ffff:0a52:000{last}" for last in "bc")
+RANK = """
+import sys
+sys.path.insert(0, {path!r})
+from fullmesh.probe import rdma
+from fullmesh.probe.verbs import PeerQueue
+made, index = rdma.make_connection("rxe2", 1, {gids[0]!r})
+made.connect(index, 1, PeerQueue({gids[1]!r}, 0, 0xabcdef, 1, 3))  # the peer has no such queue
+print("ready", flush=True)
+for line in sys.stdin:
+    made.post_message(64)
+"""
+COLLECT = """
+import json, sys
+sys.path.insert(0, {path!r})
+import fullmesh_hang_answer, fullmesh_hang_look, fullmesh_hang_rdma
+# an emulated machine is slow
+fullmesh_hang_answer.ANSWER_SECONDS = fullmesh_hang_rdma.SECONDS = 60.0
+fullmesh_hang_look.FIND_SECONDS = fullmesh_hang_look.READ_SECONDS = 60.0
+print(json.dumps(fullmesh_hang_look.read_node_ranks("rdma1")["ranks"]))
+"""
+
+PLAN: Any = {"rails": [{"name": "rail1", "members": {"rdma1": "10.82.0.11"}}]}
+
+
+@pytest.fixture
+def rank(lab: RdmaLab) -> Iterator[subprocess.Popen[bytes]]:
+    """A rank on rdma1 with a connection to rdma2 on the second rail, and the hook."""
+    machine = lab.machines["rdma1"]
+    program = RANK.format(path=PROGRAM, gids=GIDS)
+    machine.run_command("cat > /tmp/rank.py", program.encode())
+    job = f"RANK=0 WORLD_SIZE=2 MASTER_ADDR=10.80.0.11 MASTER_PORT=29500 PYTHONPATH={PROGRAMS}/hook"
+    command = machine.build_ssh(f"{job} exec python3 /tmp/rank.py")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdin
+        assert process.stdout.readline() == b"ready\n"
+        yield process
+        process.stdin.close()
+
+
+def collect_rank(machine: RdmaMachine) -> Rank:
+    """Return the rank as `hang` collects it on the machine."""
+    said = machine.run_command("python3 -", COLLECT.format(path=PROGRAMS).encode())
+    (found,) = json.loads(said)
+    assert found["rdma"][0]["start"], found
+    return contract.convert_value(Rank, found)
+
+
+def judge_stalled_job(*seen: Rank) -> HangFinding:
+    """Judge a job that is stuck in a collective, with the RDMA ports of a real rank."""
+    samples = [hang_records.load("network")[0] for _ in seen]
+    for sample, one in zip(samples, seen, strict=True):
+        sample[0].update(host="rdma1", rdma=one["rdma"])
+        name_rails(PLAN, sample)
+    (finding,) = judge_job(samples)
+    return finding
+
+
+def test_an_address_that_is_added_again_during_a_job_has_another_gid_index(
+    lab: RdmaLab, rank: subprocess.Popen[bytes]
+) -> None:
+    machine = lab.machines["rdma1"]
+    assert judge_stalled_job(collect_rank(machine)).code == "HG-161"
+    machine.run_command("ip address del 10.82.0.11/24 dev eth3")
+    try:
+        gone = judge_stalled_job(collect_rank(machine))
+    finally:
+        machine.run_command("ip address add 10.82.0.11/24 dev eth3")
+    moved = judge_stalled_job(collect_rank(machine))
+    assert rank.poll() is None
+    start, now = (
+        one.partition(" ")[0]
+        for one in moved.cause.partition("moved from entry ")[2].split(" to ", 1)
+    )
+    assert start != now, moved
+    for finding, what in (
+        (gone, f"has left entry {start}"),
+        (moved, f"moved from entry {start} to {now}"),
+    ):
+        assert finding.code == "HG-165", finding
+        assert f"10.82.0.11 of rail1 (rxe2, eth3) on rdma1 {what}" in finding.cause
+
+
+def test_a_rail_whose_packets_are_not_acknowledged_is_named(
+    lab: RdmaLab, rank: subprocess.Popen[bytes]
+) -> None:
+    machine = lab.machines["rdma1"]
+    before = collect_rank(machine)
+    assert rank.stdin
+    rank.stdin.write(b"\n")
+    rank.stdin.flush()
+    counter = "/sys/class/infiniband/rxe2/ports/1/hw_counters/completer_retry_err"
+    known = before["rdma"][0]["now"]["errors"]["completer_retry_err"]
+    grown = f"[ $(cat {counter}) -gt {known} ]"
+    machine.run_command(f"for i in $(seq 60); do {grown} && exit; sleep 1; done; exit 1")
+    finding = judge_stalled_job(before, collect_rank(machine))
+    assert "packets that rdma1 sends on rail1 (rxe2, eth3) are not acknowledged" in finding.cause
+    assert "completer_retry_err +" in finding.seen

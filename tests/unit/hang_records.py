@@ -180,6 +180,28 @@ def launched(samples: Any) -> None:
         sample.append({**copy.deepcopy(sample[0]), "rank": 2, "host": "n3", "exit_code": -15})
 
 
+RAIL_GIDS = {
+    "1": "fe80:0000:0000:0000:5054:00ff:fe82:0000",
+    "3": "0000:0000:0000:0000:0000:ffff:0a52:000b",
+}
+
+
+def uses_rdma(samples: Any, **rank1: Any) -> None:
+    """Let both ranks use one port of a NIC. *rank1*: other values of rank 1's port."""
+    state = {"gids": RAIL_GIDS, "errors": {"local_ack_timeout_err": 2, "out_of_sequence": 0}}
+    port = {"port": "mlx5_1:1", "interface": "ens2", "state": "ACTIVE"}
+    for sample in samples:
+        for one in sample:
+            states = {"now": copy.deepcopy(state), "start": state}
+            one["rdma"] = [{**port, **states, **(rank1 if one["rank"] == 1 else {})}]
+
+
+def gid_moved(samples: Any) -> None:
+    """Let the address on rank 1's port get another entry of the GID table."""
+    moved = {"1": RAIL_GIDS["1"], "5": RAIL_GIDS["3"]}
+    uses_rdma(samples, now={"gids": moved, "errors": {}})
+
+
 NO_STACK = {"threads": [], "native": {**recorder.NO_NATIVE}}
 UNASKED = {
     "process": "unasked",

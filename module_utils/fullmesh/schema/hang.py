@@ -323,6 +323,46 @@ class RankGpu(RankGpuBase, total=False):
     others: list[int]
 
 
+class RdmaPortState(TypedDict):
+    """The state of an RDMA port that may change during a job.
+
+    Attributes:
+        gids: index -> GID, of RoCE v2 only.
+        errors: the error counters that its driver has (hw_counters).
+    """
+
+    gids: dict[str, str]
+    errors: dict[str, int]
+
+
+class RankRdmaPortBase(TypedDict):
+    """A port of an RDMA device that a rank has open.
+
+    Attributes:
+        port: ``mlx5_0:1``.
+        interface: its network interface, "" if unknown.
+        state: ``ACTIVE``, ``DOWN`` …
+        now: its state.
+    """
+
+    port: str
+    interface: str
+    state: str
+    now: RdmaPortState
+
+
+class RankRdmaPort(RankRdmaPortBase, total=False):
+    """Optional parts of a port.
+
+    Attributes:
+        start: its state when the rank started, as the hook in the rank read it.
+        rail: the rail of one of its addresses. The controller adds it.
+    """
+
+    start: RdmaPortState
+    rail: str
+
+
 class LaggingCollective(TypedDict):
     """A collective that a rank launched *count* times, and other ranks of its communicator *most* times."""
 
@@ -430,6 +470,7 @@ class Rank(RankBase, total=False):
         clock: of its node. Missing if it could not be compared with the controller's.
         node_cpu: of its node.
         full_collections: Python's garbage collections of all objects since its start, -1 if unknown.
+        rdma: the RDMA ports that it uses. Missing if it uses none.
     """
 
     connections: list[RankConnection]
@@ -445,6 +486,7 @@ class Rank(RankBase, total=False):
     clock: ClockReading
     node_cpu: NodeCpu
     full_collections: int
+    rdma: list[RankRdmaPort]
 
 
 class NodeHangBase(TypedDict):

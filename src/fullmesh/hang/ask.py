@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from fullmesh import contract
+from fullmesh.causes.hang.rdma import map_gid_addresses
 from fullmesh.foreign_text import parse_foreign_json
 from fullmesh.hang import recorder
 from fullmesh.model.types import ClusterPlan
@@ -35,6 +36,8 @@ MODULES = (
     "fullmesh_hang_evidence",
     "fullmesh_hang_answer",
     "fullmesh_hang_ras",
+    "fullmesh_hook",
+    "fullmesh_hang_rdma",
     "fullmesh_hang_look",
     "fullmesh_hang",
 )
@@ -323,10 +326,27 @@ def collect_samples(plan: ClusterPlan, answers: Iterable[HangAnswer]) -> list[li
                 ranks[rank["rank"]] = (
                     rank  # if two processes have one number, use the one that answers
                 )
+        name_rails(plan, ranks.values())
         if ranks:
             silent = {one.name: one.why for one in answered if one.why}
             found.append([*ranks.values(), *find_missing_ranks(plan, looks, silent, ranks)])
     return found
+
+
+def name_rails(plan: ClusterPlan, ranks: Iterable[Rank]) -> None:
+    """Add the plan's rails to the RDMA ports of the ranks, by the addresses of the ports."""
+    names = {
+        (node, address): rail["name"]
+        for rail in plan.get("rails", [])
+        for node, address in rail["members"].items()
+    }
+    for rank in ranks:
+        for port in rank.get("rdma", []):
+            port.pop("rail", None)  # a node cannot know it
+            for state in (port["now"], port.get("start")):
+                for address in map_gid_addresses(state) if state else ():
+                    if (rank["host"], address) in names:
+                        port["rail"] = names[rank["host"], address]
 
 
 def find_missing_ranks(

@@ -35,6 +35,8 @@ MODULES = (
     "fullmesh_hang_evidence",
     "fullmesh_hang_answer",
     "fullmesh_hang_ras",
+    "fullmesh_hook",
+    "fullmesh_hang_rdma",
     "fullmesh_hang_look",
     "fullmesh_hang",
     "fullmesh_watch_stall",

@@ -211,6 +211,63 @@ def test_gpu_activity_during_a_hung_collective_is_shown() -> None:
     assert "rank 1: nvidia-smi does not answer" in finding.seen
 
 
+def test_an_rdma_port_that_loses_packets_is_shown_with_both_ends() -> None:
+    def lose(samples: Any) -> None:
+        hang_records.uses_rdma(samples, rail="rail1")
+        for number, sample in enumerate(samples):
+            sample[1]["rdma"][0]["now"]["errors"]["local_ack_timeout_err"] += 3 + number
+            sample[0]["rdma"][0]["now"]["errors"]["out_of_sequence"] += 1
+
+    (finding,) = judge_job(hang_records.change_samples("network", lose))
+    assert "packets that n2 sends on rail1 (mlx5_1, ens2) are not acknowledged" in finding.cause
+    count = 2 + len(hang_records.load("network"))
+    assert f"n2 rail1 (mlx5_1, ens2): local_ack_timeout_err +{count}" in finding.seen
+    assert "n1 mlx5_1 (ens2): out_of_sequence +1" in finding.seen
+
+
+def test_an_rdma_port_that_is_down_is_named() -> None:
+    def cut(samples: Any) -> None:
+        hang_records.uses_rdma(samples, state="DOWN")
+
+    (finding,) = judge_job(hang_records.change_samples("network", cut))
+    assert "mlx5_1 (ens2) of n2 is DOWN" in finding.cause
+
+
+def test_an_rdma_address_with_another_entry_is_the_cause_of_a_stall() -> None:
+    (finding,) = judge_job(hang_records.change_samples("network", hang_records.gid_moved))
+    assert (finding.code, finding.ranks, finding.severity) == ("HG-165", (1,), CAUSE)
+    assert [one.code for one in finding.follows] == ["HG-161"]
+    assert (
+        "10.82.0.11 of mlx5_1 (ens2) on n2 moved from entry 3 to 5 of the GID table"
+        in finding.cause
+    )
+    assert (
+        "mlx5_1:1: entry 3 had 10.82.0.11 when rank 1 started, now entry 5 has it" in finding.seen
+    )
+    assert "NCCL_IB_GID_INDEX" in finding.fix
+
+
+def test_an_rdma_address_that_is_gone_has_to_be_added_first() -> None:
+    def remove(samples: Any) -> None:
+        hang_records.uses_rdma(samples, now={"gids": {}, "errors": {}})
+
+    (finding,) = judge_job(hang_records.change_samples("network", remove))
+    assert "10.82.0.11 of mlx5_1 (ens2) on n2 has left entry 3" in finding.cause
+    assert finding.fix.startswith("add 10.82.0.11 to ens2 of n2, then ")
+
+
+def test_an_rdma_address_that_moved_in_a_job_that_continues_is_a_warning() -> None:
+    found = judge_job(hang_records.change_samples("healthy", hang_records.gid_moved))
+    assert [(one.code, one.severity) for one in found if one.code == "HG-165"] == [
+        ("HG-165", "warning")
+    ]
+
+
+def test_healthy_rdma_ports_give_no_finding_of_their_own() -> None:
+    found = judge_job(hang_records.change_samples("network", hang_records.uses_rdma))
+    assert [one.cause for one in found] == [only("network").cause]
+
+
 def test_a_network_hang_refers_to_the_diagnosis() -> None:
     finding = only("network")
     assert "all_reduce 169" in finding.cause

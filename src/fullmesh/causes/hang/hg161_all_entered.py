@@ -36,6 +36,11 @@ from fullmesh.causes.hang.job import (
     strip_backend,
 )
 from fullmesh.causes.hang.passing import MatchedCall, collect_calls
+from fullmesh.causes.hang.rdma import (
+    describe_port_counters,
+    describe_stalled_ports,
+    list_used_ports,
+)
 from fullmesh.observed.hang import RecorderEntry
 
 HOSTS_SHOWN = 4
@@ -67,7 +72,9 @@ def _make_all_entered_finding(
     age = job.age(wait)
     links = list(carried.find_stuck_connections(job, members))
     dark = dict(list(carried.find_dead_interfaces(job, members).items())[:HOSTS_SHOWN])
-    ways = "; ".join(filter(None, [carried.describe_dead_directions(links), *dark]))
+    ports = list_used_ports(job, members)
+    stalled = list(describe_stalled_ports(ports))[:HOSTS_SHOWN]
+    ways = "; ".join(filter(None, [carried.describe_dead_directions(links), *dark, *stalled]))
     seen = [f"entered {age:.0f} s ago" if age else "entered by all, not ended"]
     driver = [
         said
@@ -92,6 +99,7 @@ def _make_all_entered_finding(
                 [
                     *seen,
                     carried.describe_connections(links),
+                    *describe_port_counters(ports),
                     *driver,
                     *_describe_xids(job.now, behind),
                 ],
