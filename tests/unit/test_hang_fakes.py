@@ -221,7 +221,6 @@ def test_more_ranks_than_an_account_may_have_are_counted(
     honest: list[int], begin: Callable[[str], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hang_look.hang_border, "MOST_OF_ACCOUNT", 8)
-    monkeypatch.setattr(hang_look, "READ_SECONDS", 1.0)
     begin("crowd")
     found = hang_look.read_node_ranks("el1")
     assert list_gaps(found, honest) == []
