@@ -39,8 +39,8 @@ from adapters import ADAPTERS, TOGETHER
 from causes.cases import FAULTS, JOBS
 from causes.faults import BARE, Fault
 from faults import checks
-from faults.bench import KERNEL_RANGE, Bench, bench, fullmesh
-from faults.conftest import address_by_hand, plain_inventory
+from faults.bench import KERNEL_RANGE, Bench, fullmesh, start_bench
+from faults.conftest import set_addresses, write_plain_inventory
 from hang_jobs import JOBS as SCRIPTS
 from score import Trial, Truth, list_misses, parse_answer, render_table
 from surprises.generate import surprise
@@ -91,7 +91,7 @@ def make_state(where: Bench, ground: Ground, state: State) -> Iterator[Truth]:
         AssertionError: the nodes do not accept it.
     """
     if state.fault is not None:
-        with checks.broken(where, state.fault) as pair:
+        with checks.make_fault(where, state.fault) as pair:
             yield describe_truth(where, state.fault, pair)
     elif state.seed >= 0:
         fault = surprise(state.seed)
@@ -103,7 +103,7 @@ def make_state(where: Bench, ground: Ground, state: State) -> Iterator[Truth]:
             (peer,) = (one for one in ground.names if one != victim)
             broken = {(one, other) for one, other, _ in failed}
             # a finding about a node's own settings has no direction
-            ways = ("", f"{victim} <-> {peer}", f"{peer} <-> {victim}")
+            ways: tuple[str, ...] = ("", f"{victim} <-> {peer}", f"{peer} <-> {victim}")
             ways += (f"{victim} -> {peer}",) if (victim, peer) in broken else ()
             ways += (f"{peer} -> {victim}",) if (peer, victim) in broken else ()
             yield Truth(victim, "", ways, fault.words)
@@ -113,7 +113,7 @@ def make_state(where: Bench, ground: Ground, state: State) -> Iterator[Truth]:
 
 def describe_truth(where: Bench, fault: Fault, pair: tuple[str, str]) -> Truth:
     """Return the truth of a fault: the place that its own test expects, and words of its name and code."""
-    wanted = checks.expected(where, fault, pair)
+    wanted = checks.list_expected_fields(where, fault, pair)
     cause, _ = checks.CASES[fault.case]
     words = (fault.code or cause.code, *(one for one in fault.name.split("-") if len(one) > 2))  # noqa: PLR2004 (letters)
     direction = wanted.get("direction", "")
@@ -229,7 +229,7 @@ def ask_state(
     """Make a state, ask the adapters and record their answers."""
     names = list(where.nodes)
     fault = state.fault
-    inventory = checks.choose_inventory(where, fault) if fault else where.chosen(names)
+    inventory = checks.choose_inventory(where, fault) if fault else where.write_inventory(names)
     begun = time.monotonic()
     try:
         with make_state(where, ground, state) as truth:
@@ -303,10 +303,10 @@ def main() -> None:
     if want.torch and not want.table:
         run_hangs(want.torch, hangs)
     if not want.table:
-        where = bench(want.lab, 2 * PAIRS, KERNEL_RANGE)
+        where = start_bench(want.lab, 2 * PAIRS, KERNEL_RANGE)
         try:
-            address_by_hand(where)
-            where.inventory = plain_inventory(where, want.out.parent / "inventory")
+            set_addresses(where)
+            where.inventory = write_plain_inventory(where, want.out.parent / "inventory")
             states = list_states(want.seeds, want.order)
             run_states(where, states, parse_adapters(want.adapter), want.out, want.minutes)
         finally:
