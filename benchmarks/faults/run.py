@@ -34,14 +34,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from adapters import ADAPTERS, TOGETHER
 from causes.cases import FAULTS, JOBS
 from causes.faults import BARE, Fault
 from faults import checks
-from faults.bench import KERNEL_RANGE, Bench, fullmesh, start_bench
+from faults.bench import KERNEL_RANGE, Bench, start_bench
 from faults.conftest import set_addresses, write_plain_inventory
 from hang_jobs import JOBS as SCRIPTS
+from lab_nodes import fullmesh
 from score import Trial, Truth, list_misses, parse_answer, render_table
 from surprises.generate import surprise
 from surprises.ground import Ground, grounds_of
@@ -235,8 +237,10 @@ def ask_state(
         with make_state(where, ground, state) as truth:
             kind = state.kind if truth.node or state.kind == "healthy" else "harmless"
             found = ask_adapters(adapters, inventory, names)
-    except AssertionError as refused:
+    except (AssertionError, RuntimeError, subprocess.TimeoutExpired) as refused:
         print(f"{state.name}: not made: {str(refused)[-100:]}", flush=True)
+        if left := ground.oracle():  # later answers would be about this state
+            raise SystemExit(f"{state.name}: not undone: {left}") from refused
         return
     rows = [Trial(state.name, kind, one, truth, **found[one]) for one in found]  # type: ignore[arg-type]  # checked by parse_answer
     recorder.add(rows, time.monotonic() - begun)
@@ -247,7 +251,7 @@ def read_trials(path: Path) -> list[Trial]:
     trials = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         row = json.loads(line)
-        truth = {
+        truth: dict[str, Any] = {
             key: tuple(held) if isinstance(held, list) else held
             for key, held in row["truth"].items()
         }

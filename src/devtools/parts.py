@@ -94,6 +94,7 @@ def list_lint_parts() -> list[Part]:
                 "module_utils",
                 "node_programs",
                 "roles/verify_cluster/files",
+                "benchmarks/faults",
             ],
         ),
         Part("yamllint", ["yamllint", "--strict", "."]),
