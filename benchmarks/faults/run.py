@@ -270,14 +270,13 @@ def parse_adapters(given: Sequence[str]) -> dict[str, list[str]]:
 
 
 def run_hangs(venv: Path, out: Path) -> None:
-    """Run ``hang.py``: some jobs at once, each in its own network namespace."""
+    """Run ``hang.py``: some jobs at once. Each has its own processes, mounts and network, so no other job is seen."""
     names = [name for name in SCRIPTS if name in JOBS]
     script = [
-        "unshare",
-        "--mount",
-        "--net",
-        sys.executable,
-        str(Path(__file__).with_name("hang.py")),
+        *("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
+        *("sh", "-c", '"$@"; exit $?', "sh"),  # process 1 of the namespace
+        *("unshare", "--mount", "--net"),
+        *(sys.executable, str(Path(__file__).with_name("hang.py"))),
     ]
     running = [
         subprocess.Popen([*script, str(venv), str(out), *names[at::PAIRS]]) for at in range(PAIRS)
