@@ -218,7 +218,7 @@ def break_one(args: argparse.Namespace, lab: Described) -> int:
         json=False,
         bandwidth=False,
         no_job=False,
-        deadline=diagnose_cli.DEADLINE,
+        deadline=3 * diagnose_cli.DEADLINE,  # the nodes share this machine's CPUs
         more=[],
     )
     with made(one, Shell(args.name), victim, peer):
@@ -229,7 +229,10 @@ def break_one(args: argparse.Namespace, lab: Described) -> int:
             f"\n{victim} is repaired. ./fullmesh explain {one.code} says more about this cause."
         )
         return OK
-    print_text(
-        f"\n{victim} is repaired. The diagnosis should have reported [{one.code}]. This is a defect of Fullmesh."
+    problem = (
+        f"The diagnosis should have reported [{one.code}]. This is a defect of Fullmesh."
+        if in_time
+        else "The diagnosis did not end in time. Fix: try again when this machine is less busy."
     )
+    print_text(f"\n{victim} is repaired. {problem}")
     return PROBLEM

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -83,6 +84,46 @@ def test_demo_verifies_both_families(lab: list[str]) -> None:
 def test_the_firewall_is_on_while_it_verifies(lab: list[str]) -> None:
     for node in lab:
         assert run_on_node(node, "firewall-cmd --state") == "running"
+
+
+# Everything that identifies a node, one original a line.
+ORIGINALS = r"""
+ip -o addr | awk '{print $4}' | cut -d/ -f1 | grep -vx '127.*\|::1'
+ip route | grep -o 'via [^ ]*' | cut -d' ' -f2
+ip neigh | awk '{print $1}'
+ip -o link | grep -o 'link/ether [^ ]*' | cut -d' ' -f2
+ip neigh | grep -o 'lladdr [^ ]*' | cut -d' ' -f2
+hostname; hostname | cut -d. -f1; hostname | grep -o '[.].*' | cut -c2-
+cat /etc/machine-id /proc/sys/kernel/random/boot_id
+grep -ohE '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}' -r /etc | sort -u
+awk '{print $2}' /etc/ssh/ssh_host_*_key.pub
+cut -d' ' -f2 /root/.ssh/authorized_keys
+"""
+
+
+@pytest.mark.rest
+def test_a_support_bundle_has_no_original(lab: list[str], tmp_path: Path) -> None:
+    key = "hf_" + "Q3vJ9xKp2LmN8rT5wYzB7cD4"
+    originals = {str(ROOT), key, *lab}
+    for node in lab:
+        originals |= set(run_on_node(node, ORIGINALS).split())
+    assert len(originals) > 20
+    log, bundle = tmp_path / "rank0.log", tmp_path / "bundle.zip"
+    log.write_text(f"HF_TOKEN={key} in {ROOT}/train.py on {' '.join(lab)}\n")
+    words = ("./fullmesh", "support-bundle", "-i", "inventory/lab", "-o", str(bundle), str(log))
+    assert run(*words).code == 0
+    with zipfile.ZipFile(bundle) as opened:
+        members = {name: opened.read(name).decode() for name in opened.namelist()}
+    assert f"nodes/{len(lab):03d}/node.json" in members
+    text = "\n".join([*members, *members.values()])
+    left = {
+        one
+        for one in originals
+        for form in (one, one.replace(":", ""), one.replace(":", "-"))
+        if re.search(rf"(?<![\w.]){re.escape(form)}(?!\w)", text, re.IGNORECASE)
+    }
+    assert left == set()
+    assert run("./fullmesh", "report", str(bundle)).code == 0
 
 
 @pytest.mark.rest

@@ -278,6 +278,23 @@ def test_one_original_has_one_stand_in_everywhere() -> None:
     assert second == f"A6-26-9B-00-00-01 {host} {host}-ib0 ::ffff:10.0.0.7 10.0.0.7 0700000A"
 
 
+def test_folders_of_the_controller_are_replaced() -> None:
+    redactor = Redactor()
+    folders = {"/srv/acme-llm/fullmesh": "/fullmesh", "/srv/acme-llm": "/start"}
+    for path, stand_in in {**folders, "/opt/fullmesh": "/a", "/usr/local": "/b"}.items():
+        redactor.learn_path(path, stand_in)
+    text = (
+        "included: /srv/acme-llm/fullmesh/playbooks/ask.yml /srv/acme-llm/fullmesh\n"
+        "/srv/acme-llm/train.py /srv/acme-llm-2 /opt/fullmesh/venv /usr/local/cuda"
+    )
+    (made,) = archive.redact_members([archive.BundleMember("a", "text", text)], redactor)
+    assert made.text == (
+        "included: /fullmesh/playbooks/ask.yml /fullmesh\n"
+        "/start/train.py /srv/acme-llm-2 /opt/fullmesh/venv /usr/local/cuda"
+    )
+    assert redactor.count_replaced()["folders"] == len(folders)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -430,7 +447,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "runs" / RUN
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(build_result()), encoding="utf-8")
-    (folder / "ansible.log").write_text("ok: [el1]\nchanged: [ubuntu1]\n", encoding="utf-8")
+    (folder / "ansible.log").write_text(
+        f"ok: [el1]\nchanged: [ubuntu1]\nincluded: {tmp_path}/tasks.yml\n", encoding="utf-8"
+    )
     (tmp_path / "runs/latest").symlink_to(RUN)
     paths = (
         path for path in (test_recorded_logs.LOGS / "data-rejected").rglob("*") if path.is_file()
@@ -455,6 +474,7 @@ def test_report_and_explain_log_read_the_bundle(
         contents = json.loads(opened.read("contents.json"))
         assert names == ["contents.json", *(one["name"] for one in contents["members"])]
         assert b"el1" not in opened.read(f"runs/{RUN}/result.json")
+        assert b"included: /start/tasks.yml" in opened.read(f"runs/{RUN}/ansible.log")
     assert names[1:] == [f"runs/{RUN}/result.json", f"runs/{RUN}/ansible.log", "logs/001.log"]
     assert cli.main(["report", str(path), "--html"]) in (cli.OK, cli.PROBLEM)
     assert (home / "x" / RUN / "report.html").is_file()

@@ -22,6 +22,14 @@ from fullmesh.support.secrets import REMOVED, is_harmless_value, is_secret_name,
 DEEPEST = 4  # encodings inside encodings
 LEAST_BASE64, LONGEST_BASE64 = 8, 1 << 20
 LEAST_SECRET = 6
+# A path of these is on many machines. /opt/fullmesh is on every node.
+COMMON_FOLDERS = frozenset(
+    {
+        *("", "bin", "boot", "data", "dev", "etc", "fullmesh", "home", "inventory", "lib", "lib64"),
+        *("local", "mnt", "opt", "proc", "root", "run", "sbin", "share", "src", "srv", "sys"),
+        *("tmp", "usr", "var", "venv", ".venv", "work"),
+    }
+)
 FULL_IPV6 = 39  # characters of a GID in sysfs
 ESCAPE = re.compile(r"\\(?:u00|x)([2-7][0-9a-fA-F])")
 PERCENT = re.compile(r"(?<![^\s\"'<>\\])[^\s\"'<>\\]*%[0-9A-Fa-f]{2}[^\s\"'<>\\]*")
@@ -131,6 +139,8 @@ class Redactor:
     names: NameMap = field(default_factory=NameMap)
     secrets: set[str] = field(default_factory=set)
     numbered: dict[str, str] = field(default_factory=dict)  # UUIDs and cloud objects
+    paths: dict[str, str] = field(default_factory=dict)  # folders of the controller -> stand-ins
+    _seen_paths: set[str] = field(default_factory=set)
     _seen4: set[str] = field(default_factory=set)
     _derived: dict[str, str] = field(default_factory=dict)
     _encoded: dict[str, str] = field(default_factory=dict)
@@ -145,6 +155,11 @@ class Redactor:
         if len(value) >= LEAST_SECRET and not is_generic(value) and not is_secret_name(value):
             self.secrets.add(value)
 
+    def learn_path(self, path: str, stand_in: str) -> None:
+        """Remember a folder of the controller. Its name may be that of a project."""
+        if not self.keep_names and not COMMON_FOLDERS.issuperset(path.split("/")):
+            self.paths.setdefault(path, stand_in)
+
     def learn_text(self, text: str, depth: int = 0) -> None:
         """Learn the originals in a text."""
         if depth > DEEPEST or text in self._learned:
@@ -155,6 +170,7 @@ class Redactor:
         remove_secrets(text, self.learn_secret)
         if self.keep_names:
             return
+        self._seen_paths.update(one for one in self.paths if one in text)
         for context in CONTEXTS:
             for found in context.finditer(text):
                 self._learn_groups(found.groupdict())
@@ -338,6 +354,8 @@ class Redactor:
         for secret in self._list_long_secrets():
             if secret in text:
                 text = text.replace(secret, REMOVED)
+        for path in sorted(self._seen_paths, key=len, reverse=True):
+            text = re.sub(rf"{re.escape(path)}(?![\w.-])", self.paths[path], text)
         if depth < DEEPEST:
             if "%" in text:
                 text = PERCENT.sub(lambda found: self._redact_percent(found[0], depth), text)
@@ -500,6 +518,7 @@ class Redactor:
                 for kind in learned
             },
             "identifiers": len(self.numbered),
+            "folders": len(self._seen_paths),
             "secrets": len(self.secrets),
         }
 

@@ -7,6 +7,7 @@ import getpass
 import json
 import platform
 import socket
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from fullmesh.faults import Fault, InvalidInputError
 from fullmesh.play import options
 from fullmesh.play.names import shorten_path
 from fullmesh.printed import print_error, print_text
-from fullmesh.settings import HAS_PLAYBOOKS, RUNS, STARTED_IN
+from fullmesh.settings import HAS_PLAYBOOKS, ROOT, RUNS, STARTED_IN
 from fullmesh.verbs.checkout import print_refusal
 
 if TYPE_CHECKING:  # slow to import, and other verbs do not need it
@@ -81,7 +82,7 @@ def run_support_bundle(args: argparse.Namespace) -> int:
     except InvalidInputError as error:
         return print_refusal(error)
     redactor = Redactor(keep_names=args.keep_names)
-    learn_controller(redactor)
+    learn_controller(redactor, args.inventory)
     try:
         members = archive.redact_members(files.members, redactor)
     except ValueError as error:
@@ -150,10 +151,18 @@ def collect_node_records(args: argparse.Namespace, files: CollectedFiles) -> Non
             raise InvalidInputError([Fault("CL-128", "No bundle: no node answered", step)])
 
 
-def learn_controller(redactor: Redactor) -> None:
-    """Learn the names of this machine and of its user."""
+def learn_controller(redactor: Redactor, inventory: str) -> None:
+    """Learn the names of this machine and of its user, and the folders that Fullmesh uses here."""
     if redactor.keep_names:
         return
+    folders = {"/fullmesh": ROOT, "/start": STARTED_IN}
+    if sys.prefix != sys.base_prefix:
+        folders["/venv"] = Path(sys.prefix)
+    if inventory:
+        folders["/inventory"] = options.find_inventory(inventory)
+    for stand_in, folder in folders.items():
+        for spelled in (folder, folder.resolve()):
+            redactor.learn_path(str(spelled), stand_in)
     for name in {socket.gethostname(), socket.getfqdn()}:
         redactor.names.learn_host(name)
     for name in {getpass.getuser(), Path.home().name}:
