@@ -175,13 +175,13 @@ def run_job(name: str, venv: Path, hook: Path, folder: Path) -> list[Trial]:
             job.job.breaks([process.pid for process in job.ranks])
             time.sleep(job.job.settle)
         time.sleep(PAUSE)
-        if all(process.poll() is not None for process in job.ranks):
-            raise SystemExit("all of its ranks have ended, so nothing hangs")
         write_dumps(job, folder)
         words = [f"{rank}={process.pid}" for rank, process in enumerate(job.ranks)]
         kind = "hang" if truth.node else "healthy"
         commands = {one: [sys.executable, __file__, one, str(venv)] for one in ADAPTERS}
         found = ask_adapters(commands, folder, words, TOGETHER)
+        if all(process.poll() is not None for process in job.ranks):
+            raise SystemExit("all of its ranks have ended, so nothing hangs")
         return [Trial(name, kind, one, truth, **found[one]) for one in ADAPTERS]  # type: ignore[arg-type]  # checked by parse_answer
     finally:
         job.end()
