@@ -109,7 +109,7 @@ def is_named(trial: Trial) -> bool:
     """Return whether the cause contains one of the fault's words, as a word."""
     cause = trial.answer.get("cause", "").lower()
     return any(
-        re.search(rf"(?<![a-z0-9]){re.escape(word.lower())}(?![a-z0-9])", cause)
+        re.search(rf"(?<![a-z0-9]){re.escape(word.strip().lower())}(?![a-z0-9])", cause)
         for word in trial.truth.words
     )
 

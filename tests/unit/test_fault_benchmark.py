@@ -30,7 +30,7 @@ def load_part(name: str) -> ModuleType:
 
 score = load_part("score")
 adapters = load_part("adapters")
-TRUTH = score.Truth("n2", "n1", ("n1 -> n2",), ("DG-113", "drop"))
+TRUTH = score.Truth("n2", "n1", ("n1 -> n2",), ("DG-113", "drop", "tc "))
 RIGHT = {"node": "n2", "peer": "n1", "direction": "n1 -> n2", "cause": "port 29500: drop"}
 
 
@@ -75,6 +75,7 @@ def test_another_answer_is_refused(output: str) -> None:
         ({"peer": ""}, False, True),
         ({"direction": "n2 -> n1"}, False, True),
         ({"cause": "[dg-113] a rule"}, True, True),
+        ({"cause": "tc tbf on eth1"}, True, True),
         ({"cause": "raindrops"}, True, False),
         ({"cause": ""}, True, False),
     ],
