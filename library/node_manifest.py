@@ -29,6 +29,12 @@ options:
     description: The node's record of the list of nodes, saved unchanged.
     type: dict
     default: {}
+  partial:
+    description:
+      - Whether the run configured some roles only. The entries of the other roles stay as they are.
+      - A node without a manifest gets none. If the inputs changed, the next run configures the whole node.
+    type: bool
+    default: false
   boot:
     description: The node's boot id when the run began (C(boot) of node_facts), to detect a restart.
     type: str
@@ -127,6 +133,7 @@ def main() -> None:
             "notes": {"type": "list", "elements": "dict", "default": []},
             "resolved": {"type": "dict", "default": {}},
             "members": {"type": "dict", "default": {}},
+            "partial": {"type": "bool", "default": False},
             "boot": {"type": "str", "default": ""},
             "state": {
                 "type": "str",
@@ -159,6 +166,7 @@ def main() -> None:
         "schema": manifest.SCHEMA,
         "digest": module.params["digest"],
         "owned": owned,
+        "roles": module.params["owned"],
         "state": state,
         "notes": module.params["notes"],
         "resolved": module.params["resolved"],
@@ -168,6 +176,11 @@ def main() -> None:
         ],
     }
     old = manifest.load_manifest(path)[0]
+    if module.params["partial"]:
+        if old is None:
+            module.exit_json(changed=False, path=path, untrue=wrong)
+            return
+        new = manifest.merge_partial_run(old, new)
     changed = old != new
     if changed and not module.check_mode:
         manifest.write_manifest(new, path)

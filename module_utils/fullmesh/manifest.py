@@ -79,12 +79,13 @@ class NodeManifest(TypedDict):
     ``digest``: of the run's inputs. ``resolved``: values that the plan derived from the node.
 
     ``members``: the node's record of the list of nodes. ``gpus``: PCI addresses of its NVIDIA GPUs, for
-    ``fullmesh-check``. A manifest of an earlier version has none.
+    ``fullmesh-check``. ``roles``: the entry of each role in ``owned``. A manifest of an earlier version has neither.
     """
 
     schema: int
     digest: str
     owned: OwnedItems
+    roles: dict[str, dict[str, Any]]
     state: State
     notes: list[Note]
     resolved: ResolvedSettings
@@ -213,7 +214,7 @@ def load_manifest(path: str = PATH) -> tuple[NodeManifest | None, str]:
                 SCHEMA,
             )
         # a truncated or edited manifest must count as drift, never as an error
-        merge_owned({"all": cast("dict[str, Any]", manifest["owned"])})
+        merge_owned({**manifest.get("roles", {}), "all": cast("dict[str, Any]", manifest["owned"])})
         return (
             (manifest, "")
             if isinstance(manifest["state"], dict)
@@ -270,6 +271,33 @@ def merge_peer_update(
             state["file"][path] = now["file"].get(path, "absent")
     state["firewalld"] = now["firewalld"]
     return {**manifest, "state": state, "members": members}
+
+
+def merge_partial_run(
+    held: NodeManifest, new: NodeManifest, run: Runner = node.run_command
+) -> NodeManifest:
+    """Return the manifest of a node after a run of some roles, of which *new* is the manifest.
+
+    Items of the other roles keep their state, so other changes since then still count as drift. If the inputs have
+    changed, no digest fits any more: the other roles have not seen them.
+    """
+    # an earlier version does not say which role an item belongs to
+    earlier = held.get("roles", {"": cast("dict[str, Any]", held["owned"])})
+    roles = {**earlier, **new["roles"]}
+    owned = merge_owned(roles)
+    state = observe_owned(owned, run)
+    notes = held.get("notes", [])
+    for kind, items in state.items():
+        before, ran = held["state"].get(kind, {}), new["state"].get(kind, {})
+        items.update({name: before[name] for name in items if name in before and name not in ran})
+    return {
+        **held,
+        "digest": new["digest"] if held.get("digest") == new["digest"] else "",
+        "owned": owned,
+        "roles": roles,
+        "state": state,
+        "notes": notes + [one for one in new["notes"] if one not in notes],
+    }
 
 
 def write_manifest(manifest: NodeManifest, path: str = PATH) -> None:

@@ -128,6 +128,8 @@ def test_other_inputs_are_drift(tmp_path: Path) -> None:
         '{"schema": 99, "owned": {}, "state": {}}',
         '{"schema": 1, "owned": 7, "state": {}}',
         '{"schema": 1, "owned": {}, "state": 7}',
+        '{"schema": 1, "owned": {}, "state": {}, "roles": 7}',
+        '{"schema": 1, "owned": {}, "state": {}, "roles": {"r": 7}}',
         '{"schema": 1, "owned": {"files": 3}, "state": {}}',
     ],
 )
@@ -222,6 +224,7 @@ class FakeModule:
             "resolved": {},
             "members": {},
             "boot": "",
+            "partial": False,
             **params,
         }
 
@@ -267,6 +270,81 @@ def test_notes_persist_for_runs_that_skip_the_roles(
     assert manifest.load_manifest_notes(str(tmp_path / "state/manifest.json")) == []
     keep_by_module(tmp_path, monkeypatch, owned=owned, notes=notes)
     assert manifest.load_manifest_notes(str(tmp_path / "state/manifest.json")) == notes
+
+
+def write_two_roles(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    """Write the files of two roles, and return the entries."""
+    owned: dict[str, dict[str, Any]] = {}
+    for role in "ab":
+        (tmp_path / role).write_text("one")
+        owned[role] = {"files": [str(tmp_path / role)]}
+    return owned
+
+
+def test_a_partial_run_updates_the_entries_of_its_roles_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = write_two_roles(tmp_path)
+    path = str(tmp_path / "state/manifest.json")
+    keep_by_module(tmp_path, monkeypatch, owned=owned)
+    for role in "ab":
+        (tmp_path / role).write_text("two")
+    (tmp_path / "c").write_text("new")
+    ran = {"a": {"files": [str(tmp_path / "a"), str(tmp_path / "c")]}}
+    assert '"changed": true' in keep_by_module(tmp_path, monkeypatch, owned=ran, partial=True)
+    (drift,) = manifest.find_drift("d", path)
+    assert drift.startswith(f"file {tmp_path}/b: was ")
+    (tmp_path / "c").unlink()
+    assert len(manifest.find_drift("d", path)) == 2
+
+
+def test_a_partial_run_forgets_items_that_its_role_has_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_by_module(tmp_path, monkeypatch, owned=write_two_roles(tmp_path))
+    (tmp_path / "a").unlink()
+    keep_by_module(tmp_path, monkeypatch, owned={"a": {}}, partial=True)
+    assert manifest.find_drift("d", str(tmp_path / "state/manifest.json")) == []
+
+
+def test_after_a_partial_run_with_other_inputs_no_inputs_are_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = write_two_roles(tmp_path)
+    keep_by_module(tmp_path, monkeypatch, owned=owned)
+    keep_by_module(tmp_path, monkeypatch, owned={"a": owned["a"]}, partial=True, digest="e")
+    for digest in "de":
+        (drift,) = manifest.find_drift(digest, str(tmp_path / "state/manifest.json"))
+        assert drift.startswith("inputs:")
+
+
+def test_a_partial_run_keeps_the_notes_of_the_other_roles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = write_two_roles(tmp_path)
+    first, second = {"code": "PF-201", "text": "off"}, {"code": "TS-105", "text": "never"}
+    keep_by_module(tmp_path, monkeypatch, owned=owned, notes=[first])
+    for _ in range(2):
+        keep_by_module(tmp_path, monkeypatch, owned={"a": owned["a"]}, partial=True, notes=[second])
+    notes = manifest.load_manifest_notes(str(tmp_path / "state/manifest.json"))
+    assert notes == [first, second]
+
+
+def test_a_partial_run_updates_a_manifest_of_an_earlier_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "conf"
+    target.write_text("one")
+    path = keep(tmp_path, target)
+    target.write_text("two")
+    keep_by_module(tmp_path, monkeypatch, owned={"r": {"files": [str(target)]}}, partial=True)
+    assert manifest.find_drift("d", path) == []
+
+
+def test_a_partial_run_creates_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owned = write_two_roles(tmp_path)
+    assert '"changed": false' in keep_by_module(tmp_path, monkeypatch, owned=owned, partial=True)
+    assert not (tmp_path / "state").exists()
 
 
 @pytest.mark.parametrize(
