@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Check in 2 seconds whether this node is fit for a job.
 
-    fullmesh-check [node] [links] [--hosts FILE] [--json]
+    fullmesh-check [node] [links] [burn] [--hosts FILE] [--with-peers] [--json]
 
 `node` (the default) checks GPUs, driver, interface, limits, clock, disks, mounts and drift. `links` checks the
-connections to the other nodes: of --hosts, of the Slurm job, else of the plan. Nothing is changed.
+connections to the other nodes: of --hosts, of the Slurm job, else of the plan. `burn` measures matrix products and
+all-reduces for up to 2 minutes, and needs torch. Nothing is changed.
 
 Exit status: 0 fit, 1 not fit, 2 could not be checked.
 """
@@ -25,13 +26,13 @@ import sys
 import time
 import zlib
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import fullmesh_check_node as check_node
 from fullmesh_check_node import HealthFinding, NoCheckError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from typing import Any
 
     HealthCheck = Callable[[], Iterable[HealthFinding]]
@@ -44,6 +45,8 @@ REPORT_SECONDS = 0.2  # that a check of the links keeps for its result
 CPU_SECONDS = 1  # of one check
 MOST_ANSWER = 1 << 19  # names of 1,024 peers, of up to 253 characters
 LEVELS = ("node", "links")
+BURN = "burn"  # on demand only: it uses the devices fully
+BURN_SECONDS = 110.0
 MOST_FILES = 4096  # of the caller that a check closes
 STUCK_SECONDS = 10.0  # longer than any check may run
 STAT_WORDS = 20  # of proc_pid_stat(5) that are read
@@ -70,13 +73,21 @@ def run_check(check: HealthCheck) -> dict[str, Any]:
     """Run one check and return its result."""
     found: list[dict[str, Any]] = []
     state, why = "ok", ""
+    figures: dict[str, Any] = {}
+
+    def list_findings() -> Iterator[HealthFinding]:
+        # checks are generators, and `burn` returns its figures
+        generated = cast("Generator[HealthFinding, None, dict[str, Any] | None]", check())
+        figures.update((yield from generated) or {})
+
     try:
-        found.extend(one._asdict() for one in check())
+        found.extend(one._asdict() for one in list_findings())
     except NoCheckError as error:
         state, why = "skipped" if error.skipped else "unknown", str(error)
     except Exception as error:  # a node can have anything in its files
         state, why = "unknown", f"{type(error).__name__}: {error}"[:200]
-    return {"state": "failed" if found else state, "why": why, "findings": found}
+    result = {"state": "failed" if found else state, "why": why, "findings": found}
+    return {**result, "figures": figures} if figures else result
 
 
 def start_check(name: str, check: HealthCheck, end: float) -> StartedCheck:
@@ -90,7 +101,8 @@ def start_check(name: str, check: HealthCheck, end: float) -> StartedCheck:
         os.setsid()
         writer = detach_from_caller(name, writer)
         check_node.limit_programs(end)
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        if name != BURN:
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection for each peer
         data = json.dumps(run_check(check)).encode()[:MOST_ANSWER]
@@ -220,9 +232,19 @@ def run_checks(checks: Mapping[str, HealthCheck], end: float) -> dict[str, dict[
 
 
 def list_checks(
-    levels: Iterable[str], hosts: str | list[str], end: float
+    levels: Iterable[str],
+    hosts: str | list[str],
+    end: float,
+    *,
+    with_peers: bool = False,
+    python: str = "",
 ) -> dict[str, HealthCheck]:
-    """Return the checks of the given levels, keyed by name. *end*: the time until which answers of peers count."""
+    """Return the checks of the given levels, keyed by name.
+
+    Args:
+        levels, hosts, with_peers, python: see `run_levels`.
+        end: the time until which answers of peers count.
+    """
     found: dict[str, HealthCheck] = {}
     if "node" in levels:
         found = {
@@ -244,6 +266,10 @@ def list_checks(
 
         found["connections"] = partial(check_links.check_connections, hosts, end)
         found["packets"] = partial(check_links.check_packets, hosts, end)
+    if BURN in levels:
+        import fullmesh_check_burn as check_burn  # noqa: PLC0415 (seldom needed)
+
+        found[BURN] = partial(check_burn.check_burn, hosts, with_peers, end, python)
     return found
 
 
@@ -270,20 +296,29 @@ def describe_results(node: str, results: Mapping[str, Mapping[str, Any]], status
 
 
 def run_levels(
-    levels: Iterable[str], hosts: str | list[str] = "", seconds: float = 0.0
+    levels: Iterable[str],
+    hosts: str | list[str] = "",
+    seconds: float = 0.0,
+    *,
+    with_peers: bool = False,
+    python: str = "",
 ) -> dict[str, Any]:
     """Run the checks of some levels within the deadline, and return the document of `--json`.
 
     Args:
         levels: the levels.
-        hosts: a file or list of peers, for links.
+        hosts: a file or list of peers, for links and burn.
         seconds: time for the checks, 0 for the rest of the deadline since the start of this process.
+        with_peers: the peers run burn at the same time.
+        python: has torch, for burn.
     """
     node = os.uname()[1]
     age = 0.0 if seconds else measure_age()
     begun = time.monotonic()
-    end = begun + (seconds or max(LEAST_SECONDS, DEADLINE - age))
-    results = run_checks(list_checks(levels, hosts, end - REPORT_SECONDS), end)
+    deadline = BURN_SECONDS if BURN in levels else DEADLINE
+    end = begun + (seconds or max(LEAST_SECONDS, deadline - age))
+    checks = list_checks(levels, hosts, end - REPORT_SECONDS, with_peers=with_peers, python=python)
+    results = run_checks(checks, end)
     status = judge_results(results)
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return {
@@ -306,14 +341,25 @@ def main(argv: list[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("levels", nargs="*", metavar="LEVEL", help="node, links (default: node)")
-    parser.add_argument("--hosts", default="", help="a file with a host per line, for links")
+    parser.add_argument(
+        "levels", nargs="*", metavar="LEVEL", help="node, links, burn (default: node)"
+    )
+    parser.add_argument(
+        "--hosts", default="", help="a file with a host per line, for links and burn"
+    )
+    parser.add_argument(
+        "--with-peers",
+        action="store_true",
+        help="burn also measures the other nodes, which run it as well",
+    )
+    parser.add_argument("--python", default="", help=argparse.SUPPRESS)  # with torch, for burn
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     args = parser.parse_args(argv)
     levels = args.levels or ["node"]
-    if set(levels) - set(LEVELS):
-        parser.error(f"unknown level: {', '.join(sorted(set(levels) - set(LEVELS)))}")
-    document = run_levels(levels, args.hosts)
+    unknown = set(levels) - {*LEVELS, BURN}
+    if unknown:
+        parser.error(f"unknown level: {', '.join(sorted(unknown))}")
+    document = run_levels(levels, args.hosts, with_peers=args.with_peers, python=args.python)
     sys.stdout.write((json.dumps(document) if args.json else document["text"]) + "\n")
     return int(document["status"])
 

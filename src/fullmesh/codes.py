@@ -77,6 +77,9 @@ NODE_CODES = {
     "HC-151": "The node differs from its manifest",
     "HC-161": "A peer of the job cannot be reached",
     "HC-162": "Large packets to a peer are lost",
+    "HC-171": "A device computes slower than its peers, or than in earlier runs",
+    "HC-172": "A node exchanges data slower than its peers, or than in earlier runs",
+    "HC-173": "A device or a transfer gives wrong results",
     "MF-180": "a node that was never configured should receive the list of nodes",
 }
 

@@ -127,6 +127,7 @@ OWN_TEXT = {
     "module_utils/fullmesh/transaction/engine.py:read_kernel_view": "ip -j; the engine is one file without imports",
     "module_utils/fullmesh/wheel_share.py:read_share_token": STATE,
     "module_utils/fullmesh/wheelhouse.py:load_recorded_wheels": "the controller's own cache",
+    "node_programs/fullmesh_burn_rank.py:main": "the task of fullmesh-check, which started it",
     "node_programs/fullmesh_check.py:read_result": "a process of its own, forked from it",
     "node_programs/fullmesh_launch.py:read_nodes_file": "/etc/fullmesh/nodes.json, which the role wrote",
     "node_programs/fullmesh_services.py:read_service_ports": "/etc/fullmesh/services.json, likewise",

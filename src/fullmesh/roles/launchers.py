@@ -98,7 +98,8 @@ def build_command_files(folder: str, library: str, venv: str) -> list[dict[str, 
     run["fullmesh-launch"] = f'{folder}/fullmesh-torchrun --launch "$@"'
     run["fullmesh-hang"] = f'{python} {library}/fullmesh_hang.py "$@"'
     # without the environment: it may be on a file system that hangs
-    run["fullmesh-check"] = f'/usr/bin/python3 {ISOLATED} -S {library}/fullmesh_check.py "$@"'
+    check = f"/usr/bin/python3 {ISOLATED} -S {library}/fullmesh_check.py"
+    run["fullmesh-check"] = f'{check} --python {venv}/bin/python "$@"'
     run["fullmesh-ssh"] = 'ssh -F /etc/fullmesh/ssh/config "$@"'
     check = CHECK.format(folder=folder)
     checked = {f"fullmesh-{name}" for name in (*RUN, *SERVE, *OWN, *CONTAIN)}
