@@ -52,9 +52,9 @@ OWNERS = {
 }
 # raised on nodes, which do not have this package
 NODE_CODES = {
-    "MF-101": "a node has drifted before its manifest is written",
-    "MF-103": "the node restarted during the run, so it may have lost changes of the roles",
-    "MF-102": "a role owns something of a kind that the manifest does not know",
+    "MF-101": "A node has drifted before its manifest is written",
+    "MF-103": "The node restarted during the run, so it may have lost changes of the roles",
+    "MF-102": "A role owns something of a kind that the manifest does not know",
     "HC-101": "A GPU that the last run saw is not on the PCI bus",
     "HC-102": "A GPU or its driver does not answer",
     "HC-103": "A GPU has uncorrectable memory errors, or remaps a row of its memory",
@@ -80,7 +80,7 @@ NODE_CODES = {
     "HC-171": "A device computes slower than its peers, or than in earlier runs",
     "HC-172": "A node exchanges data slower than its peers, or than in earlier runs",
     "HC-173": "A device or a transfer gives wrong results",
-    "MF-180": "a node that was never configured should receive the list of nodes",
+    "MF-180": "A node that was never configured should receive the list of nodes",
 }
 
 

@@ -14,14 +14,14 @@ from fullmesh.model.addresses import is_address, parse_bare_address, split_host_
 from fullmesh.model.types import ClusterPlan, PlanLink
 
 CODES: dict[str, str] = {
-    "TX-101": "another change to the node is still waiting for confirmation",
-    "TX-102": "the current state could not be saved. Nothing was changed",
+    "TX-101": "Another change to the node is still waiting for confirmation",
+    "TX-102": "The current state could not be saved. Nothing was changed",
     "TX-103": "systemd did not start the guard or the change. Nothing was changed",
-    "TX-106": "the path of a file to change holds something that is neither a file nor a link",
-    "TX-107": "an unconfirmed change has not ended, so nothing was undone",
-    "TX-108": "a test before the change showed that the rollback does not work on this node",
-    "TX-109": "the pending change belongs to another run",
-    "TX-110": "the confirmation could not be written, so the node reverts the change",
+    "TX-106": "The path of a file to change holds something that is neither a file nor a link",
+    "TX-107": "An unconfirmed change has not ended, so nothing was undone",
+    "TX-108": "A test before the change showed that the rollback does not work on this node",
+    "TX-109": "The pending change belongs to another run",
+    "TX-110": "The confirmation could not be written, so the node reverts the change",
 }
 
 SSH_PORT = 22

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import provoked
 import pytest
@@ -28,6 +29,22 @@ def test_every_used_code_is_listed() -> None:
 def test_every_owner_keeps_to_its_letters() -> None:
     for code in ALL:
         assert code[:2] in codes.PREFIXES
+
+
+# Names that begin a meaning in lower case: settings, options, files and these programs.
+LOWER = re.compile(
+    r"\S*[_`/.]|(apt-get|pip|ssh|firewalld|ufw|dnf|docker|systemd|systemctl|chronyd?|cloud-init|boto3"
+    r"|ansible-core|libfabric|torch|torchrun|vLLM|watch|hang|pyxis|nccl-tests)\b"
+)
+
+
+def test_every_meaning_begins_as_a_sentence() -> None:
+    wrong = {
+        code: meaning
+        for code, meaning in ALL.items()
+        if not meaning[0].isupper() and not LOWER.match(meaning)
+    }
+    assert wrong == {}
 
 
 @pytest.mark.parametrize("code", ALL)

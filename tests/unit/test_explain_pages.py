@@ -49,7 +49,7 @@ def test_every_needle_is_part_of_its_pattern() -> None:
 def test_explain_without_a_code_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
     result, out, _ = run(["explain"], capsys)
     assert (result, len(out.splitlines())) == (0, len(codes.collect_codes()))
-    assert "\nCL-109  a code that does not exist\n" in out
+    assert "\nCL-109  The code does not exist\n" in out
 
 
 @pytest.mark.parametrize("code", codes.collect_codes())

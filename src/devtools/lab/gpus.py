@@ -126,7 +126,7 @@ def check_play(name: str) -> str:
 
 
 def check_lines(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a play; LB-119 with all lines that the stand-in does not know."""
+    """Return the lines of a play; LB-119 with all lines that no simulated GPU knows."""
     wrong = []
     for line in lines:
         found = LINE.fullmatch(line)
@@ -135,7 +135,7 @@ def check_lines(lines: Sequence[str]) -> list[str]:
     if wrong:
         raise LabError(
             "LB-119",
-            f"the stand-in for GPUs does not know {', '.join(map(repr, wrong))}",
+            f"the simulated GPUs have no setting {', '.join(map(repr, wrong))}",
             f"Lines: {'|'.join(WHOLE)}=VALUE for the node, N.KEY=VALUE or *.KEY=VALUE for GPUs with the keys "
             f"{', '.join(EACH)}.",
         )
@@ -143,7 +143,7 @@ def check_lines(lines: Sequence[str]) -> list[str]:
 
 
 def play(name: str, own: Sequence[str] = ()) -> list[str]:
-    """Return the lines that the stand-in reads: healthy GPUs first, then *own*. The last line of a key counts."""
+    """Return the lines that the simulated GPU reads: healthy GPUs first, then *own*. The last line of a key counts."""
     model, count = PLAYS[name]
     lines = [f"driver={DRIVER}", f"cuda={CUDA}", f"gpus={count}", f"pci={count}"]
     healthy = {

@@ -31,12 +31,12 @@ BOOT = UTILS / "fullmesh/ask/boot.py"
 # may use it.
 FOLDER = "/run/fullmesh/ask"
 CODES = {
-    "AK-101": "a node gave no answer in time",
-    "AK-102": "the connection to a node was lost before it answered",
-    "AK-103": "a node's answer is unusable: another program ran, or printed text, instead",
-    "AK-104": "a program of Fullmesh failed on a node",
-    "AK-105": "a node cannot cache the program of a query, so every query sends it again",
-    "AK-106": "some nodes can only be queried one by one",
+    "AK-101": "A node gave no answer in time",
+    "AK-102": "The connection to a node was lost before it answered",
+    "AK-103": "A node's answer is unusable: another program ran, or printed text, instead",
+    "AK-104": "A program of Fullmesh failed on a node",
+    "AK-105": "A node cannot cache the program of a query, so every query sends it again",
+    "AK-106": "Some nodes can only be queried one by one",
 }
 
 

@@ -12,14 +12,14 @@ from fullmesh.observed.bundle import BundleContents, BundleSource, WheelSet
 from fullmesh.roles.torch_runtime import find_python_version
 
 CODES: dict[str, str] = {
-    "BN-101": "there is no bundle, or the file is not one",
-    "BN-102": "the bundle is damaged",
-    "BN-103": "the bundle was made for a different system than a node's",
-    "BN-104": "the bundle has no wheels for a node's Python, machine or lock",
-    "BN-106": "the machine that packs the bundle already has some of its packages (a warning)",
-    "BN-105": "a package manager could not fetch packages for the bundle",
-    "BN-107": "other users can write to the folder that collects the bundle's packages",
-    "BN-108": "a repository is signed with an unexpected key",
+    "BN-101": "There is no bundle, or the file is not one",
+    "BN-102": "The bundle is damaged",
+    "BN-103": "The bundle was made for a different system than a node's",
+    "BN-104": "The bundle has no wheels for a node's Python, machine or lock",
+    "BN-106": "The machine that packs the bundle already has some of its packages (warning)",
+    "BN-105": "A package manager could not fetch packages for the bundle",
+    "BN-107": "Other users can write to the folder that collects the bundle's packages",
+    "BN-108": "A repository is signed with an unexpected key",
     "BN-109": "A node reports a distribution, release or machine that is not a word",
 }
 

@@ -16,10 +16,10 @@ from fullmesh.model.types import ClusterPlan, PlanNode
 from fullmesh.observed.node import Observations
 
 CODES: dict[str, str] = {
-    "CE-101": "a name in cluster_env_extra is not a variable name",
+    "CE-101": "A name in cluster_env_extra is not a variable name",
     "CE-102": "cluster_env_extra sets a variable that the cluster plan decides",
-    "CE-103": "a value cannot be written so that systemd and the shell read the same",
-    "CE-104": "the node's cluster interface is not known",
+    "CE-103": "A value cannot be written so that systemd and the shell read the same",
+    "CE-104": "The node's cluster interface is not known",
 }
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -12,16 +12,16 @@ from fullmesh.observed.gpu import GpuFacts
 from fullmesh.observed.toolkit import CdiState, ToolkitPackages
 
 CODES: dict[str, str] = {
-    "CT-101": "a setting of the role container_toolkit cannot work",
-    "CT-102": "the container toolkit's repository cannot be read",
-    "CT-103": "the repository does not have this version of the container toolkit",
-    "CT-104": "the node has no NVIDIA GPU for containers",
-    "CT-105": "the repository's key or file cannot be written",
-    "CT-106": "the package manager does not install the container toolkit",
-    "CT-107": "the container toolkit does not describe the GPUs for containers (CDI)",
+    "CT-101": "A setting of the role container_toolkit cannot work",
+    "CT-102": "The container toolkit's repository cannot be read",
+    "CT-103": "The repository does not have this version of the container toolkit",
+    "CT-104": "The node has no NVIDIA GPU for containers",
+    "CT-105": "The repository's key or file cannot be written",
+    "CT-106": "The package manager does not install the container toolkit",
+    "CT-107": "The container toolkit does not describe the GPUs for containers (CDI)",
     "CT-108": "docker's daemon.json cannot be read, or docker does not start with NVIDIA's runtime in it",
-    "CT-109": "note: no driver is loaded, so containers get GPUs only after the reboot that loads it",
-    "CT-110": "note: containers run, so docker uses NVIDIA's runtime at its next start",
+    "CT-109": "No driver is loaded, so containers get GPUs only after the reboot that loads it (note)",
+    "CT-110": "Containers run, so docker uses NVIDIA's runtime from its next start (note)",
     "CT-111": "The repository's key does not have an expected fingerprint",
 }
 UNSIGNED = "none"

@@ -14,19 +14,19 @@ from fullmesh.observed.ports import PortRange, parse_port_ranges
 from fullmesh.observed.sysctl import KernelSetting, Rule, SessionLimits
 
 CODES: dict[str, str] = {
-    "KT-101": "link speed or round trip time give no usable TCP buffer",
+    "KT-101": "Link speed or round-trip time give no usable TCP buffer",
     "KT-102": "kernel_tuning_sysctls names a key that the cluster plan decides",
     "KT-103": "kernel_tuning_sysctls has a key or value that sysctl cannot read",
     "KT-104": "kernel_tuning_nofile is too small for the world size, or is not a number",
-    "KT-105": "the pinned ports or the reserved ports differ from the plan",
-    "KT-110": "the kernel did not accept a value",
+    "KT-105": "The pinned ports or the reserved ports differ from the plan",
+    "KT-110": "The kernel did not accept a value",
     "KT-111": "kernel_tuning_nofile is above the node's fs.nr_open",
-    "KT-112": "a file that the system reads later overrides a value at boot",
-    "KT-113": "a key cannot be set on a real host, or a key that must be set cannot",
-    "KT-114": "ports inside the data range are reserved for another program",
-    "KT-115": "a limit cannot be granted on a real host",
-    "KT-201": "a key cannot be set in this container (the other keys are set)",
-    "KT-202": "a limit cannot be granted in this container (the other limits are set)",
+    "KT-112": "A file that the system reads later overrides a value at boot",
+    "KT-113": "A key cannot be set on a real host, or a key that must be set cannot",
+    "KT-114": "Ports inside the data range are reserved for another program",
+    "KT-115": "A limit cannot be granted on a real host",
+    "KT-201": "A key cannot be set in this container (the other keys are set)",
+    "KT-202": "A limit cannot be granted in this container (the other limits are set)",
 }
 
 BUFFER_FLOOR = 16777216  # 16 MiB, which one stream needs for 10 Gbit/s and 13 ms

@@ -11,14 +11,14 @@ from fullmesh.faults import Fault
 from fullmesh.plain import parse_switch
 
 CODES: dict[str, str] = {
-    "MT-101": "no repository of the node has a monitoring tool",
-    "MT-102": "a list of monitoring tools is malformed, or has an invalid package name",
-    "MT-103": "the folder for text files is not a plain absolute path",
-    "MT-104": "a folder for text files is set, but node_exporter is off",
-    "MT-105": "a running node_exporter does not read text files from a folder that Fullmesh can write to",
-    "MT-106": "the folder for text files does not exist",
+    "MT-101": "No repository of the node has a monitoring tool",
+    "MT-102": "A list of monitoring tools is malformed, or has an invalid package name",
+    "MT-103": "The folder for text files is not a plain absolute path",
+    "MT-104": "A folder for text files is set, but node_exporter is off",
+    "MT-105": "A running node_exporter does not read text files from a folder that Fullmesh can write to",
+    "MT-106": "The folder for text files does not exist",
     "MT-107": "node_exporter does not run although it was started",
-    "MT-108": "the metrics of a verification could not be written for node_exporter (a warning)",
+    "MT-108": "The metrics of a verification could not be written for node_exporter (warning)",
     "MT-109": "A node_exporter that holds port 9100 is not a service of the node",
     "MT-110": "The folder for text files is root's and other accounts can change it, or a foreign link leads to it",
 }

@@ -9,12 +9,12 @@ from fullmesh.faults import Fault
 from fullmesh.model.addresses import is_host_name
 
 CODES: dict[str, str] = {
-    "NR-101": "this node's address is not among the hosts",
-    "NR-102": "two addresses use the same name",
+    "NR-101": "This node's address is not among the hosts",
+    "NR-102": "Two addresses use the same name",
     "NR-103": "nsswitch.conf uses another source before /etc/hosts",
-    "NR-104": "a name does not resolve to its cluster address",
-    "NR-105": "warning: cloud-init overwrites /etc/hosts at boot",
-    "NR-106": "a name is not allowed in /etc/hosts",
+    "NR-104": "A name does not resolve to its cluster address",
+    "NR-105": "cloud-init overwrites /etc/hosts at boot (warning)",
+    "NR-106": "A name is not allowed in /etc/hosts",
 }
 
 

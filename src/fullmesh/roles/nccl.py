@@ -11,16 +11,16 @@ from fullmesh.model.types import CodedText
 from fullmesh.observed.nccl import Repository
 
 CODES: dict[str, str] = {
-    "NC-101": "the repository does not have this version of NCCL",
-    "NC-102": "the NCCL repository cannot be read",
-    "NC-103": "a setting of the role nccl cannot work",
-    "NC-104": "the NCCL that loads is not the pinned one",
+    "NC-101": "The repository does not have this version of NCCL",
+    "NC-102": "The NCCL repository cannot be read",
+    "NC-103": "A setting of the role nccl cannot work",
+    "NC-104": "The NCCL that loads is not the pinned one",
     "NC-105": "NCCL does not load or does not answer",
-    "NC-106": "the repository's key or file cannot be written",
+    "NC-106": "The repository's key or file cannot be written",
     "NC-107": "dnf's plugin versionlock is off, or its list cannot be written",
-    "NC-108": "the package manager does not install the pinned NCCL, for example because of pins or excludes",
+    "NC-108": "The package manager does not install the pinned NCCL, for example because of pins or excludes",
     "NC-110": "The repository's key does not have an expected fingerprint, or no fingerprint of it is known",
-    "NC-109": "note: the node's own source of the repository is off, so Fullmesh's source names it too",
+    "NC-109": "The node's own source of the repository is off, so Fullmesh's source names it too (note)",
 }
 
 # NVIDIA calls 64-bit ARM servers "sbsa" in the paths of its repositories.

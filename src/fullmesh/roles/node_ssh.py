@@ -19,11 +19,11 @@ from fullmesh.model.types import ClusterPlan
 from fullmesh.node_values import PUBLIC_KEY
 
 CODES: dict[str, str] = {
-    "NS-101": "the account for ssh between the nodes cannot work",
-    "NS-102": "a node has no ssh host key",
-    "NS-103": "the account for ssh between the nodes cannot be created or removed",
-    "NS-104": "a node cannot log in to the next one with the cluster's key",
-    "NS-105": "the path of the account's keys has something that is not a plain folder or file",
+    "NS-101": "The account for ssh between the nodes cannot work",
+    "NS-102": "A node has no ssh host key",
+    "NS-103": "The account for ssh between the nodes cannot be created or removed",
+    "NS-104": "A node cannot log in to the next one with the cluster's key",
+    "NS-105": "The path of the account's keys has something that is not a plain folder or file",
     "NS-106": "A node reports a line that is not a public host key",
 }
 

@@ -15,18 +15,18 @@ from fullmesh.plain import parse_switch
 
 CODES: dict[str, str] = {
     "ND-101": "nvidia_driver_branch is missing or not a branch",
-    "ND-102": "this system has no driver of the requested kind",
-    "ND-103": "the packages of the driver cannot be installed",
+    "ND-102": "This system has no driver of the requested kind",
+    "ND-103": "The packages of the driver cannot be installed",
     "ND-104": "Secure Boot would reject the driver's modules",
-    "ND-105": "a job uses the GPUs, so the driver stays unchanged",
-    "ND-106": "the node lacks a compiler or kernel headers to build the driver's modules",
-    "ND-107": "the node has no NVIDIA GPU",
-    "ND-108": "the node is a container, which uses another machine's kernel",
-    "ND-109": "a node did not come back from its reboot",
-    "ND-110": "a node before this one did not come back, so this one was not rebooted",
-    "ND-111": "the driver is installed but does not work",
-    "ND-112": "the driver takes effect at the next reboot (note)",
-    "ND-113": "the previous packages of the driver cannot be restored. Nothing was undone",
+    "ND-105": "A job uses the GPUs, so the driver stays unchanged",
+    "ND-106": "The node lacks a compiler or kernel headers to build the driver's modules",
+    "ND-107": "The node has no NVIDIA GPU",
+    "ND-108": "The node is a container, which uses another machine's kernel",
+    "ND-109": "A node did not come back from its reboot",
+    "ND-110": "A node before this one did not come back, so this one was not rebooted",
+    "ND-111": "The driver is installed but does not work",
+    "ND-112": "The driver takes effect at the next reboot (note)",
+    "ND-113": "The previous packages of the driver cannot be restored. Nothing was undone",
 }
 BRANCH = re.compile(r"[1-9][0-9]{2}")
 AUTO, PRECOMPILED, DKMS = "auto", "precompiled", "dkms"

@@ -11,14 +11,14 @@ from fullmesh.model.addresses import is_address, is_host_name
 from fullmesh.plain import parse_switch
 
 CODES: dict[str, str] = {
-    "TS-101": "time_sync_source is servers, but no server is given",
-    "TS-102": "servers are given, but time_sync_source is not servers",
+    "TS-101": "time_sync_source is `servers`, but no server is given",
+    "TS-102": "Servers are given, but time_sync_source is not `servers`",
     "TS-103": "chrony cannot be started",
-    "TS-104": "the clock is not synchronized after the deadline",
-    "TS-105": "warning: chronyd runs with -x, because the node cannot set its clock",
-    "TS-106": "a time server is neither a name nor an address",
+    "TS-104": "The clock is not synchronized after the deadline",
+    "TS-105": "chronyd runs with `-x`, because the node cannot set its clock (warning)",
+    "TS-106": "A time server is neither a name nor an address",
     "TS-107": "time_sync_wait_seconds is out of range",
-    "TS-108": "time_sync_disable_other_sources is on, but time_sync_source is distribution",
+    "TS-108": "time_sync_disable_other_sources is on, but time_sync_source is `distribution`",
 }
 # Lower priority than any real time server: a node that reaches one prefers it over the leader's own clock.
 LOCAL_STRATUM = 10

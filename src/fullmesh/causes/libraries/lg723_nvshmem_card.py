@@ -1,4 +1,4 @@
-"""NVSHMEM: NVSHMEM: IBGDA is not allowed to use the NIC
+"""NVSHMEM: IBGDA is not allowed to use the NIC
 
 NVSHMEM's GPU-initiated transport (IBGDA) could not allocate its resources on the NIC (DEVX). The
 process lacks the rights, as in a container that is not privileged, or the driver does not allow it.

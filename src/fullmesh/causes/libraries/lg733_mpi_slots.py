@@ -1,4 +1,4 @@
-"""Open MPI: more processes than slots
+"""Open MPI: a job has more processes than the hosts have slots
 
 mpirun was asked for {number} processes and may start fewer: the host file or --host has no slots=N
 for a node, or Slurm allocated fewer tasks.

@@ -1,4 +1,4 @@
-"""Open MPI: processes of different versions
+"""Open MPI: the processes use different versions
 
 A process of Open MPI cannot read a message of another one ({detail}). The nodes or containers have
 different versions of Open MPI or PMIx, or mpirun is of another installation than the library.

@@ -1,4 +1,4 @@
-"""Too little locked memory for RDMA
+"""The limit of locked memory is too low for RDMA
 
 RDMA needs to lock the memory that it transfers. With a low limit, NCCL fails with 'ibv_reg_mr:
 Cannot allocate memory'.

@@ -1,4 +1,4 @@
-"""No route to a peer
+"""A node has no route to a peer
 
 The kernel has no route to the peer, or the next hop does not answer ARP. Connections fail with
 'Network is unreachable' or 'No route to host'.

@@ -1,4 +1,4 @@
-"""NCCL: no route to a peer, or a link is down
+"""NCCL: a rank has no route to a peer, or a link is down
 
 NCCL's connection to {peer} {port_note} failed: {reason}. {verdict}
 

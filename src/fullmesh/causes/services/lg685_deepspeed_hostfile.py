@@ -1,4 +1,4 @@
-"""DeepSpeed: no hostfile, so each node trains alone
+"""DeepSpeed: there is no hostfile, so each node trains alone
 
 The deepspeed command found no hostfile and starts on this node alone, but the logs show a second
 node ({nodes}). Each node trains its own model, and no later message reports it.
