@@ -40,7 +40,7 @@ options:
     type: str
     default: ''
   fingerprints:
-    description: The fingerprints that the key may have. V(any) for a key that the user names. Empty refuses every key.
+    description: Accepted fingerprints of the key. V(any) if the user names the key. Empty refuses every key.
     type: list
     elements: str
     default: []

@@ -109,7 +109,7 @@ files:
   elements: str
   returned: state is present
 paths:
-  description: Every file that changes, including those of others.
+  description: Every file that changes, including files of other programs.
   type: list
   elements: str
   returned: state is present or absent

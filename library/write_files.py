@@ -46,7 +46,7 @@ options:
         type: str
       fingerprints:
         description:
-          - Required with C(url). The fingerprints that the key may have. V(any) for a key that the user names.
+          - Required with C(url). Accepted fingerprints of the key. V(any) if the user names the key.
           - An empty list refuses every key, and the message shows the fingerprint seen.
         type: list
         elements: str

@@ -243,7 +243,7 @@ def read_by_account(
 
     Args:
         work: account -> its processes and their readers.
-        seconds: for all together.
+        seconds: the deadline for all accounts together.
 
     Returns:
         The results, and the errors of the other processes, both by process.

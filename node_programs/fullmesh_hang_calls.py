@@ -245,7 +245,7 @@ def describe_command(pid: int) -> str:
 
 
 def list_children(pid: int) -> list[int]:
-    """Return the children of a process, ended ones included."""
+    """Return the children of a process, including those that ended."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdecimal():

@@ -99,7 +99,7 @@ class CauseCandidate:
 
 
 def map_identities(evidence: ClusterEvidence, names: Sequence[str], name: str) -> dict[str, str]:
-    """Map the names of nodes, addresses and interfaces to neutral words, as *name* sees them."""
+    """Map names of nodes, addresses and interfaces to neutral words, from the view of node *name*."""
     found: dict[str, str] = {}
     for one in names:
         whose = "own" if one == name else "peer"

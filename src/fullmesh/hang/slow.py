@@ -1,7 +1,7 @@
 """Find the rank that a watched job always waits for, from the answers that its nodes send while it runs.
 
 The watch on each node queries its ranks anyway, so this costs the job nothing more. Only a rank that is slow in two
-judgements in a row is queried again, for the reason.
+results in a row is queried again, for the reason.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SlowReporter:
             self.judging.start()
 
     def align(self, texts: Mapping[str, str]) -> list[ask.HangAnswer]:
-        """Read the new answers, and return as many of each node as all nodes have. One damaged answer is left out."""
+        """Read the new answers, and return the same number from each node. A damaged answer is left out."""
         for name, text in texts.items():
             with contextlib.suppress(ValueError):
                 self.nodes[name].looks.append(ask.parse_node_hang(text, name))

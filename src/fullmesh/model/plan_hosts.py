@@ -14,7 +14,7 @@ HostSettings = Mapping[str, Any]
 
 
 def order_hosts(hosts: Mapping[str, HostSettings], master: str, faults: list[Fault]) -> list[str]:
-    """Sort the hosts by node rank. Without given ranks, the master comes first, then the inventory's order."""
+    """Sort the hosts by node rank. By default the master is first, and the others keep the inventory's order."""
     names = list(hosts)
     if master and master not in hosts:
         faults.append(

@@ -530,7 +530,7 @@ def find_node_name_faults(plan: ClusterPlan, observed: Mapping[str, NodeFacts]) 
     return [
         Fault(
             "PR-114",
-            f"{host}: its host name is {name}, which is {owner[name]} in the inventory",
+            f"{host}: its host name is {name}, which is the name of {owner[name]} in the inventory",
             "Fix the inventory, or rename one of the two (hostnamectl)",
         )
         for host, name in names.items()

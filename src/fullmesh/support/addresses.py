@@ -1,7 +1,7 @@
 """Replace IP addresses, MAC addresses and GUIDs. Subnets stay subnets, ranges stay ranges, gateways stay gateways.
 
 Every network of the originals gets a network of the same size that has no original, in the same order and inside the
-stand-in of the network around it. The host bits stay. The last 3 bytes of a MAC address become a number, also in an
+replacement of the network around it. The host bits stay. The last 3 bytes of a MAC address become a number, also in an
 IPv6 address and in a GUID of InfiniBand.
 """
 
@@ -93,7 +93,7 @@ class NetworkMap:
         version: 4 or 6.
         spans: networks of the originals.
         singles: addresses of the originals, as numbers.
-        bases: network -> the first address of its stand-in.
+        bases: network -> the first address of its replacement.
     """
 
     version: int
@@ -109,10 +109,10 @@ class NetworkMap:
         return 32 if self.version == 4 else 128  # noqa: PLR2004 (IP versions)
 
     def place_networks(self) -> None:
-        """Choose the stand-ins, once all originals are known.
+        """Choose the replacements, once all originals are known.
 
         Raises:
-            ValueError: there are more networks than stand-ins.
+            ValueError: there are more networks than replacement networks.
         """
         small = NARROW[self.version]
         narrow = {make_span(one, small, self.bits) for one in self.singles}
@@ -172,12 +172,12 @@ class NetworkMap:
         return None
 
     def replace_network(self, address: int, prefix: int) -> int | None:
-        """Return the stand-in of a network's address. None: the network stays as it is."""
+        """Return the replacement of a network's address. None: the network stays as it is."""
         span = make_span(address, prefix, self.bits)
         return self.bases.get(span)
 
     def replace_address(self, address: int) -> int | None:
-        """Return the stand-in of an address. None: it was not learned."""
+        """Return the replacement of an address. None: it was not learned."""
         found = self.find_network(address)
         return None if found is None else self.bases[found] + address - found[0]
 
@@ -241,10 +241,10 @@ class AddressMap:
             self.guids.add((number >> 40, number & MASK40))
 
     def place_networks(self) -> None:
-        """Choose all stand-ins.
+        """Choose all replacements.
 
         Raises:
-            ValueError: there are more networks than stand-ins.
+            ValueError: there are more networks than replacement networks.
         """
         self.v4.place_networks()
         self.v6.place_networks()
@@ -257,14 +257,14 @@ class AddressMap:
                 self._tails[bits, vendor, tail] = used[vendor]
 
     def replace_mac(self, mac: int) -> int:
-        """Return the stand-in of a MAC address."""
+        """Return the replacement of a MAC address."""
         vendor, tail = mac >> 24, mac & MASK24
         if not mac or vendor == MASK24:
             return mac
         return vendor << 24 | self._tails.get((24, vendor & ~LOCAL_BIT, tail), 0)
 
     def replace_low64(self, number: int) -> int:
-        """Return the stand-in of an interface identifier or of a GUID."""
+        """Return the replacement of an interface identifier or of a GUID."""
         if number < SMALL_HOST:
             return number
         vendor = number >> 40
@@ -274,7 +274,7 @@ class AddressMap:
         return vendor << 40 | self._tails.get((40, vendor, number & MASK40), 0)
 
     def replace_address(self, address: IPAddress) -> IPAddress:
-        """Return the stand-in of an address."""
+        """Return the replacement of an address."""
         if isinstance(address, ipaddress.IPv6Address):
             return self._replace_ipv6(int(address))
         if is_common(address):
@@ -300,7 +300,7 @@ class AddressMap:
         return ipaddress.IPv6Address(found >> 64 << 64 | low if is_wide else found)
 
     def replace_network(self, address: IPAddress, prefix: int) -> IPAddress:
-        """Return the stand-in of an address that is written with its prefix."""
+        """Return the replacement of an address that is written with its prefix."""
         side, number = (self.v4, int(address)) if address.version == 4 else (self.v6, int(address))  # noqa: PLR2004 (IP versions)
         if prefix < side.bits and number == make_span(number, prefix, side.bits)[0]:
             base = side.replace_network(number, prefix)

@@ -155,7 +155,7 @@ def redact_members(members: Iterable[BundleMember], redactor: Redactor) -> list[
     """Replace what identifies the site in all members.
 
     Raises:
-        ValueError: there are more networks than stand-ins.
+        ValueError: there are more networks than replacements.
     """
     found = list(members)
     for one in found:

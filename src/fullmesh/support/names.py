@@ -1,4 +1,4 @@
-"""Learn the names of hosts, domains, users, serial numbers and cloud objects, and choose their stand-ins."""
+"""Learn the names of hosts, domains, users, serial numbers and cloud objects, and choose their replacements."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class NameMap:
 
     Attributes:
         learned: kind -> originals in lower case.
-        chosen: original in lower case -> stand-in.
+        chosen: original in lower case -> replacement.
     """
 
     learned: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS})
@@ -143,7 +143,7 @@ class NameMap:
         self.learned[ACCOUNT].add(value)
 
     def choose_names(self, occurs: Callable[[str], bool]) -> None:
-        """Choose the stand-ins, once all originals are known.
+        """Choose the replacements, once all originals are known.
 
         Args:
             occurs: whether a text occurs in the originals.

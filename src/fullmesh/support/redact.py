@@ -37,7 +37,7 @@ BASE64 = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{4,}={0,2}(?![A-Za-z0-
 HEX_LONG = re.compile(
     r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{12}|[0-9A-Fa-f]{16}|[0-9A-Fa-f]{32})(?![0-9A-Za-z])"
 )
-# The groups of one pattern, so that no stand-in is replaced again.
+# The groups of one pattern, so that no replacement is replaced again.
 START = r"(?:(?<![0-9A-Za-z:])|(?<=\\[nrt]))"
 ADDRESS = re.compile(
     rf"""(?P<uuid>(?<![0-9A-Fa-f])[0-9A-Fa-f]{{8}}(?:-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}}(?![0-9A-Fa-f]))
@@ -286,7 +286,7 @@ class Redactor:
     # ---- choose
 
     def choose_stand_ins(self, occurs: Callable[[str], bool]) -> None:
-        """Choose the stand-ins, once all originals are known.
+        """Choose the replacements, once all originals are known.
 
         Args:
             occurs: whether a text occurs in the originals.
@@ -394,7 +394,7 @@ class Redactor:
         return data.hex() if found[1] == "hex" else base64.b64encode(data).decode()
 
     def _replace_address(self, found: re.Match[str], text: str) -> str | None:
-        """Return the stand-in of an address in a text, or None if it is none."""
+        """Return the replacement of an address in a text, or None if it is none."""
         if found["uuid"] or found["cloud"]:
             return self.numbered.get(found[0].lower()) or found[0]
         if found["mac"]:

@@ -1,7 +1,7 @@
 """Open MPI: its TCP connections use a network that the peers cannot reach
 
-Open MPI's TCP transport (BTL) uses an address that does not lead to the peer, such as an interface
-of containers, virtual machines or another network, or a firewall blocks the port.
+Open MPI's TCP transport (BTL) uses an address that does not lead to the peer, such as an address of
+a container, a virtual machine or another network. Or a firewall blocks the port.
 
 **Place:** between the nodes: the interface that Open MPI chose
 

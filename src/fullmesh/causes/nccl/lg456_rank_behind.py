@@ -166,7 +166,7 @@ CAUSE = LogCause(
             folded=("LG-112", "LG-415"),
         ),
         RecordedLog(
-            "torch 2.6, only one rank has a status",
+            "torch 2.6 logs the status of only one rank",
             (
                 "[rank3]:[E227 16:30:43.526290891 ProcessGroupNCCL.cpp:1785] [PG ID 2 PG GUID 3 Rank 3] Exception "
                 "(either an error or timeout) detected by watchdog at work: 32, last enqueued NCCL work: 32, last "

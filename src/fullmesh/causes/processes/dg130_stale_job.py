@@ -67,7 +67,7 @@ CAUSE = Cause(
     cases=(
         CauseCase(
             "stale-job",
-            "the listener's command line has torchrun, torch.distributed, deepspeed, accelerate or pt_elastic in it",
+            "the listener's command line contains torchrun, torch.distributed, deepspeed, accelerate or pt_elastic",
             fields=(*NODE, "port"),
         ),
     ),

@@ -35,8 +35,8 @@ def is_rp_filter_strict(evidence: ClusterEvidence, name: str) -> bool:
 def rule_reverse_path(evidence: ClusterEvidence) -> Iterator[Finding]:
     """Report a strict rp_filter that drops packets whose reply would leave by another interface.
 
-    rp_filter also drops ARP requests (arp_process checks the route back). After a minute without traffic, no packet
-    arrives that a counter could count, so the route alone decides.
+    rp_filter also drops ARP requests (arp_process checks the route back). After a minute without traffic, nodes must
+    ask for addresses again, so no packet arrives and the counter does not grow. Then the route alone decides.
     """
     for name in evidence.nodes:
         dropped = evidence.counter(name, REVERSE_PATH)

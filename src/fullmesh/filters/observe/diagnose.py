@@ -147,7 +147,7 @@ def diagnose_rounds(plan: ClusterPlan, opened: Any) -> list[list[Way]]:
 def diagnose_partners(
     plan: ClusterPlan, opened: Any, linked: Mapping[str, Any], pairs: list[Way]
 ) -> Each:
-    """Return the listener for each node in a round, one that it could reach. Nodes without one pause."""
+    """Map each node of a round to a listener that it could reach. Nodes without one pause."""
     given = {}
     for host, peer in ((str(a), str(b)) for pair in pairs for a, b in (pair, pair[::-1])):
         links = (linked.get(host) or {}).get("links", [])
