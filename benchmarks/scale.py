@@ -47,7 +47,7 @@ class Cluster:
 
     def __init__(self, count: int, folder: Path) -> None:
         self.count, self.folder = count, folder
-        self.plan, self.hostvars = simulated_nodes.hostvars(count)
+        self.plan, self.hostvars = simulated_nodes.make_hostvars(count)
         scope = schedule.build_probe_scope(self.plan, "auto", [], False, RUN)
         self.options = {**simulated_nodes.OPTIONS, "scope": scope}
         self.hosts = list(self.hostvars)

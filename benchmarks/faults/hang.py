@@ -191,7 +191,7 @@ def run_job(name: str, venv: Path, hook: Path, folder: Path) -> list[Trial]:
 
 def run_jobs(venv: Path, out: Path, names: Sequence[str]) -> None:
     """Ask about each job that has no answers yet."""
-    record_hang.make_place(venv)
+    record_hang.make_home(venv)
     known = {(one.case, one.adapter) for one in read_trials(out) if not one.failed}
     recorder = Recorder(out)
     host = {"ansible_connection": "local", "fullmesh_address": "127.0.0.1/8"}

@@ -45,8 +45,8 @@ from faults.conftest import set_addresses, write_plain_inventory
 from hang_jobs import JOBS as SCRIPTS
 from lab_nodes import fullmesh
 from score import Trial, Truth, list_misses, parse_answer, render_table
-from surprises.generate import surprise
-from surprises.ground import Ground, grounds_of
+from surprises.generate import draw_surprise
+from surprises.ground import Ground, group_nodes
 
 from fullmesh.settings import ROOT
 
@@ -96,7 +96,7 @@ def make_state(where: Bench, ground: Ground, state: State) -> Iterator[Truth]:
         with checks.make_fault(where, state.fault) as pair:
             yield describe_truth(where, state.fault, pair)
     elif state.seed >= 0:
-        fault = surprise(state.seed)
+        fault = draw_surprise(state.seed)
         with ground.broken(fault) as victim:
             failed = ground.oracle()
             if not failed:
@@ -198,7 +198,7 @@ def run_states(
             left.put((state, wanted))
     recorder, until = Recorder(path), time.monotonic() + 60 * minutes
     pairs = split_pairs(where)
-    grounds = [grounds_of(pair)[0] for pair in pairs]
+    grounds = [group_nodes(pair)[0] for pair in pairs]
 
     def work(pair: Bench, ground: Ground) -> None:
         while time.monotonic() < until:

@@ -281,7 +281,7 @@ def list_stages() -> list[list[Part]]:
         [
             Part(
                 "codes",
-                [sys.executable, "tests/support/provoked.py"],
+                [sys.executable, "tests/support/code_coverage.py"],
                 slow=True,
                 rest=True,
             )

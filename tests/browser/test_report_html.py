@@ -26,8 +26,8 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "two-hundred": large(200),
     # above 32 nodes the probe and the picture use blocks, so this is a verification of that many
     # nodes
-    "sixty-four": dict(simulated_nodes.result(64)),
-    "sixty-four-broken": dict(simulated_nodes.result(64, simulated_nodes.name_of(41))),
+    "sixty-four": dict(simulated_nodes.make_result(64)),
+    "sixty-four-broken": dict(simulated_nodes.make_result(64, simulated_nodes.make_node_name(41))),
     "hostile": hostile("".join(HOSTILE), 9),
 }
 WIDTHS = (1280, 400)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import slow_jobs
-from hang_jobs import DATA, JOBS, MAIN, late
+from hang_jobs import DATA, JOBS, MAIN, make_late_script
 
 from fullmesh.settings import ROOT
 
@@ -145,7 +145,7 @@ ONE_LINE = DATA.replace(
 MANY = JobFault(
     "sixty_four",
     "one of 64 ranks sleeps",
-    late("time.sleep(1000)", "rank == 40"),
+    make_late_script("time.sleep(1000)", "rank == 40"),
     "HG-107",
     (40,),
     "time.sleep(1000)",

@@ -116,7 +116,7 @@ class Node:
 
     def reboot(self) -> None:
         """Power the node off and on."""
-        power.reboot(self.podman, self.container)
+        power.reboot_node(self.podman, self.container)
 
     def log(self) -> str:
         """Return the transaction's log."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_nodes import Node, nodes_of
+from lab_nodes import Node, list_lab_nodes
 from plays import Done, run
 
 from devtools.lab import lifecycle
@@ -49,7 +49,7 @@ def lab() -> Iterator[tuple[dict[str, Node], str]]:
     assert run("./fullmesh", "lab", "up", "--name", LAB, "--nodes", "4").code == 0
     inventory = str(Path(lifecycle.inventory_path(find(), LAB)).parent)
     assert site("--skip-tags", "verify", inventory=inventory).code == 0
-    yield nodes_of(LAB), inventory
+    yield list_lab_nodes(LAB), inventory
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 

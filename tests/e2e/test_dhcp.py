@@ -61,7 +61,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Leased]:
     run("./fullmesh", "lab", "down", "--name", name)
 
 
-def green(done: Done) -> None:
+def expect_success(done: Done) -> None:
     recap = done.recap()
     assert done.code == 0
     assert {c["failed"] + c["unreachable"] for c in recap.values()} == {0}
@@ -95,7 +95,7 @@ def test_site_from_the_lease_to_the_static_address_and_back(lab: Leased, tmp_pat
     first = site(
         *PARTS, "-e", f"fullmesh_serial={1 if lab.rolling else 2}", inventory=lab.inventory
     )
-    green(first)
+    expect_success(first)
     assert first.output.count("PLAY [Configure the network]") == (2 if lab.rolling else 1)
     for node in lab.nodes:
         assert lab.addresses(node) == [node["cluster_address"]]
@@ -103,7 +103,7 @@ def test_site_from_the_lease_to_the_static_address_and_back(lab: Leased, tmp_pat
         assert "confirmed" in lab.on(node, "cat /var/lib/fullmesh/rollback/log")
 
     again = site(*PARTS, inventory=lab.inventory)
-    green(again)
+    expect_success(again)
     assert (again.code, set(again.changed().values())) == (0, {0})
     for node in lab.nodes:
         assert again.says(f"{node['name']} answers at {node['cluster_address'].split('/')[0]}")
@@ -111,7 +111,7 @@ def test_site_from_the_lease_to_the_static_address_and_back(lab: Leased, tmp_pat
     if not lab.rolling:
         check_ssh_interface_is_kept(lab, tmp_path)
 
-    green(run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory))
+    expect_success(run("ansible-playbook", "playbooks/undo.yml", "-i", lab.inventory))
     for node in lab.nodes:
         assert lab.addresses(node) == leases[node["name"]]
         assert lab.on(node, ETC_DIGEST).splitlines() == before[node["name"]].splitlines()

@@ -233,10 +233,10 @@ def bring_nvtop(work: Path) -> None:
     enter = f"./fullmesh lab exec --name {LAB} ubuntu1 --"
     pack = f"tar -C {work} -cf - Packages {package.name} | {enter} tar -C /srv -xf -"
     subprocess.run(["/bin/sh", "-c", pack], cwd=ROOT, check=True, timeout=60)
-    on_second(f"echo 'deb [trusted=yes] file:/srv ./' > {CONTRIB}")
+    run_on_second_node(f"echo 'deb [trusted=yes] file:/srv ./' > {CONTRIB}")
 
 
-def on_second(command: str) -> str:
+def run_on_second_node(command: str) -> str:
     return read_output(
         "./fullmesh", "lab", "exec", "--name", LAB, "ubuntu1", "--", "sh", "-c", command
     )
@@ -259,13 +259,13 @@ def test_a_node_with_gpus_gets_nvtop_and_loses_it_again(inventory: str, tmp_path
     bring_nvtop(tmp_path)
     done = install_tools(inventory, "site.yml")
     assert done.code == 0, done.output[-3000:]
-    assert on_second("nvtop --version").startswith("nvtop version")
+    assert run_on_second_node("nvtop --version").startswith("nvtop version")
     again = install_tools(inventory, "site.yml")
     assert (again.code, set(again.changed().values())) == (0, {0})
     undone = install_tools(inventory, "playbooks/undo.yml")
     assert undone.code == 0, undone.output[-3000:]
-    assert on_second("command -v nvtop nload iftop || true") == ""
-    on_second(f"rm -f {CONTRIB} /srv/Packages /srv/nvtop_*.deb; apt-get -q update")
+    assert run_on_second_node("command -v nvtop nload iftop || true") == ""
+    run_on_second_node(f"rm -f {CONTRIB} /srv/Packages /srv/nvtop_*.deb; apt-get -q update")
 
 
 def test_nodes_without_gpus_get_no_gpu_finding(inventory: str) -> None:

@@ -80,7 +80,7 @@ class Session:
         self.master, slave = pty.openpty()
         self.said = b""
         self.process = subprocess.Popen(
-            command(*more),
+            build_command(*more),
             cwd=ROOT,
             stdin=slave,
             stdout=slave,
@@ -121,7 +121,7 @@ class Session:
         os.killpg(self.process.pid, signal.SIGKILL)
 
     def restart_node(self) -> None:
-        power.reboot(Podman(find()), f"fm-{LAB}-{NODES[0]}")
+        power.reboot_node(Podman(find()), f"fm-{LAB}-{NODES[0]}")
 
 
 KINDS: dict[str, Callable[[Session], None]] = {
@@ -132,11 +132,11 @@ KINDS: dict[str, Callable[[Session], None]] = {
 }
 
 
-def command(*more: str) -> list[str]:
+def build_command(*more: str) -> list[str]:
     return ["./fullmesh", "apply", "-i", str(INVENTORY), *more]
 
 
-def on_node(node: str, script: str) -> str:
+def run_on_node(node: str, script: str) -> str:
     return read_output("./fullmesh", "lab", "exec", "--name", LAB, node, "--", "sh", "-ec", script)
 
 
@@ -145,7 +145,7 @@ def cluster() -> Iterator[None]:
     """Make a lab that is configured once."""
     run("./fullmesh", "lab", "down", "--name", LAB)
     assert run("./fullmesh", "lab", "up", "--name", LAB).code == 0
-    assert run(*command()).code == 0
+    assert run(*build_command()).code == 0
     yield
     run("./fullmesh", "lab", "down", "--name", LAB)
 
@@ -158,12 +158,12 @@ def undo_role(role: str) -> None:
 
 def run_again(*more: str) -> Done:
     """Run the same command again without options. The cluster must be verified, whatever the run waited for."""
-    done = run(*command(*more))
+    done = run(*build_command(*more))
     assert done.code == 0, done.output[-4000:]
     return done
 
 
-def processes_of_runs() -> str:
+def list_run_processes() -> str:
     done = subprocess.run(
         ["pgrep", "-af", f"ansible-playbook.*{INVENTORY}"],
         check=False,
@@ -197,17 +197,17 @@ def test_the_next_run_after_an_interruption_is_green(cluster: None, kind: str, p
     KINDS[kind](session)
     session.process.wait(300)
     if kind in ("closed terminal", "Ctrl-C"):
-        assert processes_of_runs() == ""
+        assert list_run_processes() == ""
     done = run_again(*more)
     if is_chosen(kind, phase):
         assert "has not confirmed it" in done.whole()
 
 
 @contextlib.contextmanager
-def full_file_system(folders: dict[str, str]) -> Iterator[None]:
+def fill_file_systems(folders: dict[str, str]) -> Iterator[None]:
     """Mount a small full file system at each folder, with the folder's content."""
     for node, folder in folders.items():
-        on_node(
+        run_on_node(
             node,
             f"mkdir -p {folder} /run/kept && cp -a {folder}/. /run/kept/ 2> /dev/null || :\n"
             f"size=$(du -sk /run/kept | cut -f1)\n"
@@ -219,7 +219,7 @@ def full_file_system(folders: dict[str, str]) -> Iterator[None]:
         yield
     finally:
         for node, folder in folders.items():
-            on_node(node, f"umount -l {folder}; rm -fr /run/kept")
+            run_on_node(node, f"umount -l {folder}; rm -fr /run/kept")
 
 
 @pytest.mark.rest
@@ -227,8 +227,8 @@ def full_file_system(folders: dict[str, str]) -> Iterator[None]:
 def test_the_next_run_after_a_full_file_system_is_green(cluster: None, phase: str) -> None:
     del cluster
     undo_role(PHASES[phase].role)
-    with full_file_system(PHASES[phase].full):
-        done = run(*command())
+    with fill_file_systems(PHASES[phase].full):
+        done = run(*build_command())
     assert done.code != 0
     assert re.search(r"No space left|ENOSPC|more space|room", done.whole())
     run_again()

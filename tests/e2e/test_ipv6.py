@@ -42,7 +42,7 @@ time.sleep(60)
 """
 
 
-def status() -> dict[str, Any]:
+def read_status() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
         read_output("./fullmesh", "lab", "status", "--json", "--name", LAB)
     )
@@ -53,7 +53,7 @@ def status() -> dict[str, Any]:
 def inventory() -> Iterator[str]:
     run("./fullmesh", "lab", "down", "--name", LAB)
     assert run("./fullmesh", "lab", "up", "--name", LAB, "--ipv6", "--outsider").code == 0
-    yield status()["inventory"].rsplit("/", 1)[0]
+    yield read_status()["inventory"].rsplit("/", 1)[0]
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
@@ -77,20 +77,22 @@ def test_diagnosis_of_the_healthy_cluster_has_no_finding(inventory: str) -> None
     assert {link["verdict"] for link in result["links"]} == {"open"}
 
 
-def lab_exec(node: str, *command: str) -> list[str]:
+def run_on_node(node: str, *command: str) -> list[str]:
     return ["./fullmesh", "lab", "exec", "--name", LAB, node, "--", *command]
 
 
 def test_peers_and_outsider_reach_the_expected_ports(inventory: str) -> None:
     plan = load_latest_result(RUNS)["plan"]
     master, peer = list(plan["nodes"])
-    outsider = next(node["name"] for node in status()["nodes"] if node["name"] not in plan["nodes"])
+    outsider = next(
+        node["name"] for node in read_status()["nodes"] if node["name"] not in plan["nodes"]
+    )
     address = plan["nodes"][master]["address"]
     inside = plan["data_ports"]["first"] + 7
     ports = [22, plan["rendezvous"]["port"], plan["master"]["port"], inside, 20000]
     wanted = [str(port) for port in ports]
     listener = subprocess.Popen(
-        lab_exec(master, "python3", "-c", LISTEN, *wanted[1:]),
+        run_on_node(master, "python3", "-c", LISTEN, *wanted[1:]),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -98,7 +100,7 @@ def test_peers_and_outsider_reach_the_expected_ports(inventory: str) -> None:
     assert listener.stdout is not None
     assert listener.stdout.readline().strip() == "listening"
     seen = {
-        who: json.loads(read_output(*lab_exec(who, "python3", "-c", SCAN, address, *wanted)))
+        who: json.loads(read_output(*run_on_node(who, "python3", "-c", SCAN, address, *wanted)))
         for who in (peer, outsider)
     }
     listener.kill()

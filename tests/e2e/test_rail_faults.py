@@ -73,7 +73,7 @@ class RailFault:
     undo: Steps
 
 
-def guard(node: str, hook: str, rule: str) -> tuple[Steps, Steps]:
+def make_rule_fault(node: str, hook: str, rule: str) -> tuple[Steps, Steps]:
     """A rule of the node's packet filter, and its end."""
     return (
         ((node, GUARD.format(hook=hook) + f"nft add rule inet guard {hook} {rule}"),),
@@ -81,7 +81,7 @@ def guard(node: str, hook: str, rule: str) -> tuple[Steps, Steps]:
     )
 
 
-def drop(port: str, match: str = "") -> tuple[Steps, Steps]:
+def make_drop_fault(port: str, match: str = "") -> tuple[Steps, Steps]:
     """The switch drops frames that come in at a port."""
     chain = f"type filter hook ingress device {port} priority 0;"
     begin = f"nft add table netdev switch; nft add chain netdev switch {port} '{{ {chain} }}'; "
@@ -281,17 +281,23 @@ FAULTS = (
         ((UB, "tc qdisc del dev eth3 root"),),
     ),
     RailFault(
-        "dropped at the receiver", "VC-239", UB, "rail0", *guard(UB, "input", "iifname eth2 drop")
+        "dropped at the receiver",
+        "VC-239",
+        UB,
+        "rail0",
+        *make_rule_fault(UB, "input", "iifname eth2 drop"),
     ),
     RailFault(
         "rejected at the sender",
         "VC-239",
         EL,
         "rail1",
-        *guard(EL, "output", "oifname eth3 meta l4proto tcp reject"),
+        *make_rule_fault(EL, "output", "oifname eth3 meta l4proto tcp reject"),
     ),
-    RailFault("all frames of one rail lost", "VC-240", "", "rail1", *drop("ub-eth3")),
-    RailFault("one direction only", "VC-240", "", "rail0", *drop("el-eth2", "ip protocol tcp")),
+    RailFault("all frames of one rail lost", "VC-240", "", "rail1", *make_drop_fault("ub-eth3")),
+    RailFault(
+        "one direction only", "VC-240", "", "rail0", *make_drop_fault("el-eth2", "ip protocol tcp")
+    ),
     RailFault(
         "another VLAN of one switch port",
         "VC-240",
@@ -300,7 +306,13 @@ FAULTS = (
         ((SWITCH, "ip link set ub-eth2 nomaster"),),
         ((SWITCH, "ip link set ub-eth2 master br0"),),
     ),
-    RailFault("large packets lost", "VC-241", "", "rail0", *drop("el-eth2", "ip length gt 2000")),
+    RailFault(
+        "large packets lost",
+        "VC-241",
+        "",
+        "rail0",
+        *make_drop_fault("el-eth2", "ip length gt 2000"),
+    ),
     RailFault(
         "swapped cables",
         "VC-242",
@@ -555,7 +567,11 @@ IPV6_FAULTS = (
         ((EL, "ip neigh del fd91:0:0:1::12 dev eth3"),),
     ),
     RailFault(
-        "dropped at the receiver", "VC-239", UB, "rail0", *guard(UB, "input", "iifname eth2 drop")
+        "dropped at the receiver",
+        "VC-239",
+        UB,
+        "rail0",
+        *make_rule_fault(UB, "input", "iifname eth2 drop"),
     ),
 )
 

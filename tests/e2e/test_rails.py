@@ -54,7 +54,7 @@ firewall-cmd --list-all-zones
 """
 
 
-def on(node: str, script: str) -> str:
+def run_on_node(node: str, script: str) -> str:
     return read_output(
         "./fullmesh", "lab", "exec", "--name", LAB, node, "--", "sh", "-c", script
     ).strip()
@@ -71,7 +71,7 @@ def connect_nodes() -> None:
 
 def reboot_nodes(seconds: int) -> None:
     """Reboot all nodes at once, and wait until ssh works. After *seconds* to shut down, the power is cut."""
-    power.reboot_with_cables(
+    power.reboot_nodes_with_cables(
         Podman(find()), [f"fm-{LAB}-{node}" for node in NODES], connect_nodes, seconds
     )
     wait_until(lambda: run(*PING).code == 0, "ssh does not work")
@@ -85,7 +85,7 @@ def wait_until(done: Callable[[], bool], otherwise: str, seconds: float = 120) -
 
 
 def read_states(script: str = STATE) -> dict[str, str]:
-    return {node: on(node, script) for node in NODES}
+    return {node: run_on_node(node, script) for node in NODES}
 
 
 def make_address(number: int, host: int, *, ipv6: bool = False) -> str:
@@ -119,7 +119,7 @@ def reach_over_rails(*hosts: int, ipv6: bool = False) -> None:
     """Each rail of the first node reaches the same rail of the second one, with frames of the rails' MTU."""
     for number in range(len(NICS)):
         here, there = (make_address(number, host, ipv6=ipv6).partition("/")[0] for host in hosts)
-        on(NODES[0], f"ping -q -c 2 -W 2 -M do -s 4000 -I {here} {there}")
+        run_on_node(NODES[0], f"ping -q -c 2 -W 2 -M do -s 4000 -I {here} {there}")
 
 
 def kill_run_at(task: str, *more: str, after: int = 0) -> None:
@@ -161,7 +161,7 @@ def test_rails_are_configured_once_and_reach_each_other(before: dict[str, str]) 
     assert all(count > 0 for count in done.changed().values())
     reach_over_rails(11, 12)
     for node in NODES:
-        state = on(node, STATE)
+        state = run_on_node(node, STATE)
         assert re.findall(r"^(3010\d):\s+from (\S+) lookup \1", state, re.MULTILINE) == [
             ("30100", f"10.91.0.{11 + NODES.index(node)}"),
             ("30101", f"10.91.0.{21 + NODES.index(node)}"),
@@ -176,7 +176,7 @@ def test_a_change_that_is_not_confirmed_is_reverted(before: dict[str, str]) -> N
     stood = read_states()
     plan_rails(4200, 111, 112)
     kill_run_at("TASK [static_ip : confirm | Open a new connection")
-    assert "10.91.0.111" in on(NODES[0], STATE)
+    assert "10.91.0.111" in run_on_node(NODES[0], STATE)
     wait_until(lambda: read_states() == stood, "the rails differ")
     plan_rails(9000, 11, 12)
     reach_over_rails(11, 12)
@@ -192,13 +192,13 @@ def test_changes_killed_at_ten_moments_leave_all_nodes_reachable(before: dict[st
         assert site(*PARTS, inventory=str(INVENTORY)).code == 0
         states.append(read_states())
     for moment in range(10):
-        goal = 0 if on(NODES[0], STATE) == states[1][NODES[0]] else 1
+        goal = 0 if run_on_node(NODES[0], STATE) == states[1][NODES[0]] else 1
         plan_rails(*plans[goal])
         kill_run_at("TASK [static_ip : ", after=2 * moment)
         end = time.monotonic() + 120
         while (now := read_states()) and time.monotonic() < end:
             known = all(now[node] in (states[0][node], states[1][node]) for node in NODES)
-            if known and not any(on(node, PENDING) for node in NODES):
+            if known and not any(run_on_node(node, PENDING) for node in NODES):
                 break
             time.sleep(2)
         for node in NODES:
@@ -237,10 +237,10 @@ def test_a_reboot_during_a_pending_change_reverts_it(before: dict[str, str], sec
     plan_rails(4200, 111, 112)
     later = "static_ip_rollback_seconds=300"  # the reboot comes first
     kill_run_at("TASK [static_ip : confirm | Open a new connection", "-e", later)
-    assert all(on(node, PENDING) for node in NODES)
+    assert all(run_on_node(node, PENDING) for node in NODES)
     reboot_nodes(seconds)
     wait_until(lambda: read_states() == stood, "the rails differ")
-    assert not any(on(node, PENDING) for node in NODES)
+    assert not any(run_on_node(node, PENDING) for node in NODES)
     plan_rails(9000, 11, 12)
     reach_over_rails(11, 12)
 

@@ -261,7 +261,7 @@ class Lab:
 
     def reboot(self) -> None:
         for name in self.names:
-            power.reboot(self.podman, self.containers[name])
+            power.reboot_node(self.podman, self.containers[name])
 
 
 @pytest.fixture(scope="module")

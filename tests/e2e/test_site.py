@@ -194,7 +194,7 @@ def test_forced_full_path_changes_nothing(lab: list[str]) -> None:
     assert done.changed() == dict.fromkeys(lab, 0)
 
 
-def policy_rule(verb: str, ports: str) -> str:
+def build_policy_rule(verb: str, ports: str) -> str:
     """Return a rule for ports in the peers' policy that holds until the next reload."""
     rule = f"rule family=ipv4 source ipset=fullmesh-peers4 port port={ports} protocol=tcp accept"
     return f"firewall-cmd --policy=fullmesh-job --{verb}-rich-rule='{rule}'"
@@ -204,7 +204,7 @@ def test_drift_is_named_and_repaired(lab: list[str]) -> None:
     el, ubuntu = lab
     run_on_node(el, "echo '# edited' >> /etc/sysctl.d/60-fullmesh.conf")
     run_on_node(el, "sysctl -w net.ipv4.tcp_fin_timeout=60")
-    run_on_node(el, policy_rule("remove", "29500"))
+    run_on_node(el, build_policy_rule("remove", "29500"))
     run_on_node(ubuntu, "systemctl stop chrony")
     run_on_node(ubuntu, "sed -i '/ubuntu1/d' /etc/hosts")
     newer = "2.30.7-1+cuda12.9"
@@ -235,9 +235,9 @@ def test_drift_is_named_and_repaired(lab: list[str]) -> None:
 def test_closing_the_data_range_is_named_within_a_minute(lab: list[str]) -> None:
     el, ubuntu = lab
     ports = load_latest_result()["plan"]["data_ports"]["firewalld"]
-    run_on_node(ubuntu, policy_rule("remove", ports))
+    run_on_node(ubuntu, build_policy_rule("remove", ports))
     done = run("./fullmesh", "verify", "-i", "inventory/lab")
-    run_on_node(ubuntu, policy_rule("add", ports))
+    run_on_node(ubuntu, build_policy_rule("add", ports))
     assert done.code == 1
     assert done.seconds < 60
     result = load_latest_result()
@@ -425,7 +425,7 @@ def test_bad_input_is_refused_before_any_change(lab: list[str], more: list[str],
     } == before
 
 
-def inventory_with(tmp_path: Path, host: str, **variables: str) -> str:
+def write_changed_inventory(tmp_path: Path, host: str, **variables: str) -> str:
     """Write the lab's inventory with some variables of one host changed."""
     data = yaml.safe_load((ROOT / "inventory/lab/hosts.yml").read_text())
     data["all"]["children"]["torch_nodes"]["hosts"][host] |= variables
@@ -477,7 +477,7 @@ def test_an_unreachable_node_is_listed_and_the_others_stay_untouched(
     done = site(
         "-e",
         "fullmesh_converge=always",
-        inventory=inventory_with(tmp_path, lab[1], ansible_port="9"),
+        inventory=write_changed_inventory(tmp_path, lab[1], ansible_port="9"),
     )
     assert done.code != 0
     assert done.says(f"[PR-101] cannot reach 1 of 2 nodes ({lab[1]}")
@@ -490,7 +490,7 @@ def test_a_node_without_sudo_is_refused(lab: list[str], tmp_path: Path) -> None:
         "useradd -m plain && mkdir -p -m 700 ~plain/.ssh && cp ~root/.ssh/authorized_keys ~plain/.ssh/"
         " && chown -R plain: ~plain/.ssh",
     )
-    done = site(inventory=inventory_with(tmp_path, lab[1], ansible_user="plain"))
+    done = site(inventory=write_changed_inventory(tmp_path, lab[1], ansible_user="plain"))
     run_on_node(lab[1], "userdel -r plain 2>/dev/null; true")
     assert done.code != 0
     assert f"[PR-102] {lab[1]}" in done.output

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
-from checkout import copied
+from checkout import copy_checkout
 from plays import Done, read_output, run
 
 from devtools.lab import lifecycle
@@ -46,7 +46,7 @@ class Controller:
 
     def __post_init__(self) -> None:
         """Copy the checkout."""
-        copied(self.folder)
+        copy_checkout(self.folder)
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         """Start the user's command on this controller."""

@@ -65,42 +65,45 @@ def inventory() -> Iterator[str]:
             == 0
         )
     for node in ("el1", "ubuntu1"):
-        on(node, f"mkdir -p /srv/jobs; cat > /srv/jobs/watched.py <<'END'\n{JOB}\nEND")
+        run_on_node(node, f"mkdir -p /srv/jobs; cat > /srv/jobs/watched.py <<'END'\n{JOB}\nEND")
     yield found
     if not KEPT:
         run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def on(node: str, command: str) -> Done:
+def run_on_node(node: str, command: str) -> Done:
     """Run a shell command on a node of this lab."""
     return run(
         "./fullmesh", "lab", "exec", "--name", LAB, node, "--", "sh", "-c", command, seconds=300
     )
 
 
-def together(el1: str, ubuntu1: str) -> tuple[Done, Done]:
+def run_on_both_nodes(el1: str, ubuntu1: str) -> tuple[Done, Done]:
     """Run a command on both nodes at the same time."""
     with ThreadPoolExecutor() as pool:
-        first, second = pool.submit(on, "el1", el1), pool.submit(on, "ubuntu1", ubuntu1)
+        first, second = (
+            pool.submit(run_on_node, "el1", el1),
+            pool.submit(run_on_node, "ubuntu1", ubuntu1),
+        )
         return first.result(), second.result()
 
 
 @pytest.fixture
 def shut(inventory: str) -> Iterator[None]:
     """Drop the store's port of el1 in a table next to firewalld's."""
-    on(
+    run_on_node(
         "el1",
         "nft add table inet watched && nft add chain inet watched i '{type filter hook input priority -10;}'"
         " && nft add rule inet watched i iifname eth1 tcp dport 29500 drop",
     )
     yield
-    on("el1", "nft delete table inet watched")
+    run_on_node("el1", "nft delete table inet watched")
 
 
 @pytest.mark.parametrize("mode", ["--static", "--c10d"])
 def test_a_healthy_job_gives_no_finding(inventory: str, mode: str) -> None:
     job = f"CODE=$((7 * NODE_RANK)) {TORCHRUN} {mode} --watch 120 /srv/jobs/watched.py"
-    for done in together(job, job):
+    for done in run_on_both_nodes(job, job):
         assert (done.code, "watch:" in done.output) == (0, False)
         assert "sum 2.0" in done.output
 
@@ -108,14 +111,14 @@ def test_a_healthy_job_gives_no_finding(inventory: str, mode: str) -> None:
 def test_a_job_on_one_node_gives_no_finding(inventory: str) -> None:
     """The job has two ranks with data loader processes, and runs longer than the watch waits."""
     job = "--static --watch 20 --nnodes=1 --nproc-per-node=2 /srv/jobs/alone.py"
-    on("el1", "cat > /srv/jobs/alone.py <<'END'\n" + ALONE + "\nEND")
-    done = on("el1", f"{TORCHRUN} {job} 2>&1")
+    run_on_node("el1", "cat > /srv/jobs/alone.py <<'END'\n" + ALONE + "\nEND")
+    done = run_on_node("el1", f"{TORCHRUN} {job} 2>&1")
     assert (done.code, "watch:" in done.output) == (0, False)
     assert done.output.count("batches 4") == 2
 
 
 def test_a_rank_that_is_not_started_is_named(inventory: str) -> None:
-    done = on(
+    done = run_on_node(
         "el1",
         f"FULLMESH_WATCH_KILL_AFTER=1 {TORCHRUN} --static --watch {WITHIN} /srv/jobs/watched.py 2>&1",
     )
@@ -128,7 +131,9 @@ def test_a_rank_that_is_not_started_is_named(inventory: str) -> None:
 
 def test_a_wrong_master_is_named_on_its_node(inventory: str) -> None:
     job = f"FULLMESH_WATCH_KILL_AFTER=1 {TORCHRUN} --static --watch {WITHIN} /srv/jobs/watched.py 2>&1"
-    done = on("ubuntu1", f"MASTER_ADDR=$(. /etc/fullmesh/env; echo ${{MASTER_ADDR%.*}}).99 {job}")
+    done = run_on_node(
+        "ubuntu1", f"MASTER_ADDR=$(. /etc/fullmesh/env; echo ${{MASTER_ADDR%.*}}).99 {job}"
+    )
     assert "[WA-102] rank 1 (ubuntu1, this node) has not reached" in done.output
     assert "no host answers ARP" in done.output
     assert "the plan's master is" in done.output
@@ -136,7 +141,7 @@ def test_a_wrong_master_is_named_on_its_node(inventory: str) -> None:
 
 def test_a_blocked_port_is_named_on_both_nodes(shut: None, inventory: str) -> None:
     job = f"FULLMESH_WATCH_KILL_AFTER={AFTER} {TORCHRUN} --static --watch {WITHIN} /srv/jobs/watched.py 2>&1"
-    el1, ubuntu1 = together(job, job)
+    el1, ubuntu1 = run_on_both_nodes(job, job)
     assert "rank 1 (ubuntu1)" in el1.output or "ubuntu1 (" in el1.output
     assert "[WA-102] rank 1 (ubuntu1, this node) has not reached" in ubuntu1.output
     assert "dropped: no answer at all" in ubuntu1.output
@@ -145,23 +150,25 @@ def test_a_blocked_port_is_named_on_both_nodes(shut: None, inventory: str) -> No
 def test_the_zone_that_blocks_a_port_is_named(inventory: str) -> None:
     policy = "firewall-cmd -q --policy=fullmesh-job"
     rule = "rule family=ipv4 source ipset=fullmesh-peers4 port port=29500 protocol=tcp accept"
-    on("el1", f"{policy} --remove-rich-rule='{rule}'")
+    run_on_node("el1", f"{policy} --remove-rich-rule='{rule}'")
     try:
         job = f"FULLMESH_WATCH_KILL_AFTER={AFTER} {TORCHRUN} --static --watch {WITHIN} /srv/jobs/watched.py 2>&1"
-        el1, ubuntu1 = together(job, job)
+        el1, ubuntu1 = run_on_both_nodes(job, job)
     finally:
-        on("el1", f"{policy} --add-rich-rule='{rule}'")
+        run_on_node("el1", f"{policy} --add-rich-rule='{rule}'")
     assert "zone public on el1 does not open 29500/tcp" in el1.output
     assert "rejected: a firewall answers" in ubuntu1.output
 
 
-def watch(inventory: str, *command: str, more: tuple[str, ...] = ()) -> Done:
+def start_watch(inventory: str, *command: str, more: tuple[str, ...] = ()) -> Done:
     """Start the watch from the controller."""
     return run("./fullmesh", "watch", *more, "-i", inventory, "--", *command, seconds=400)
 
 
 def test_the_controller_starts_a_job_on_all_nodes(inventory: str) -> None:
-    done = watch(inventory, TORCHRUN, "--static", "/srv/jobs/watched.py", more=("--within", "150"))
+    done = start_watch(
+        inventory, TORCHRUN, "--static", "/srv/jobs/watched.py", more=("--within", "150")
+    )
     assert done.code == 0
     assert sorted(
         line for line in done.output.splitlines() if "sum" in line and line.startswith("[")
@@ -174,7 +181,7 @@ def test_the_controller_starts_a_job_on_all_nodes(inventory: str) -> None:
 
 def test_the_controller_names_the_rank_the_cause_and_the_rule(shut: None, inventory: str) -> None:
     more = ("--within", WITHIN, "--kill-after", AFTER)
-    done = watch(inventory, TORCHRUN, "--static", "/srv/jobs/watched.py", more=more)
+    done = start_watch(inventory, TORCHRUN, "--static", "/srv/jobs/watched.py", more=more)
     assert done.code == 1
     assert done.says("[WA-101] rank 1 (ubuntu1) has not reached") or done.says("[WA-101] ubuntu1 (")
     assert done.says("dropped: no answer at all")
@@ -203,15 +210,15 @@ def test_an_interrupted_watch_leaves_no_process(inventory: str) -> None:
     guard.cancel()
     job.stdout.close()
     for node in ("el1", "ubuntu1"):
-        assert "left 0" in on(node, "echo left $(pgrep -fc '[s]leep 417')").output
+        assert "left 0" in run_on_node(node, "echo left $(pgrep -fc '[s]leep 417')").output
 
 
 def test_the_watch_leaves_the_node_unchanged(inventory: str) -> None:
     """The controller's watch writes nothing on a node."""
     for node in ("el1", "ubuntu1"):
-        on(node, "touch /run/before-watch")
-    assert watch(inventory, "true").code == 0
+        run_on_node(node, "touch /run/before-watch")
+    assert start_watch(inventory, "true").code == 0
     places = "-path '*fullmesh*' -o -path '/tmp/*' -o -path '/root/*' -o -path '/opt/*' -o -path '/etc/*'"
     for node in ("el1", "ubuntu1"):
-        found = on(node, f"find / -xdev -newer /run/before-watch -type f \\( {places} \\)")
+        found = run_on_node(node, f"find / -xdev -newer /run/before-watch -type f \\( {places} \\)")
         assert found.output.strip() == ""

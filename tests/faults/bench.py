@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from lab_nodes import Node, fullmesh, nodes_of, shell
+from lab_nodes import Node, list_lab_nodes, run_fullmesh, run_shell
 
 from devtools.lab import lifecycle, paths
 from devtools.lab.state import Store
@@ -117,7 +117,7 @@ class Bench:
 
     def run_outside(self, script: str, *, check: bool = True) -> str:
         """Run a shell script on this machine, outside the nodes."""
-        return shell(["env"], script, check=check, where="outside")
+        return run_shell(["env"], script, check=check, where="outside")
 
     @property
     def nft(self) -> str:
@@ -178,9 +178,9 @@ class Bench:
 
 def start_bench(name: str, count: int, ports: tuple[int, int]) -> Bench:
     """Start a lab."""
-    up = fullmesh("lab", "up", "--name", name, "--nodes", str(count))
+    up = run_fullmesh("lab", "up", "--name", name, "--nodes", str(count))
     assert up.returncode == 0, up.stdout + up.stderr
-    nodes = nodes_of(name)
+    nodes = list_lab_nodes(name)
     place = paths.find()
     lab = lifecycle.require(Store(place, name))
     inventory = lifecycle.inventory_path(place, name).parent

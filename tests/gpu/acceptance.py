@@ -60,11 +60,11 @@ def choose_device() -> str:
     torch: Any = importlib.import_module("torch")
     if torch.cuda.is_available():
         return "cuda"
-    say("torch sees no GPU on this machine, so this tries the steps with stand-ins")
+    print_line("torch sees no GPU on this machine, so this tries the steps with stand-ins")
     return "cpu"
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line."""
     print(f"GPU acceptance: {text}", flush=True)  # noqa: T201 (a command line)
 
@@ -82,7 +82,7 @@ def find_obstacle(device: str) -> str:
     return ""
 
 
-def versions(device: str, stand_ins: Sequence[str]) -> dict[str, Any]:
+def list_versions(device: str, stand_ins: Sequence[str]) -> dict[str, Any]:
     """Return the versions that the verdicts are about."""
     torch: Any = importlib.import_module("torch")
     fullmesh: Any = importlib.import_module("fullmesh")
@@ -160,7 +160,7 @@ def run_all(names: Sequence[str], out: Path, device: str, head: dict[str, Any]) 
     begun = time.monotonic()
     taken: list[dict[str, Any]] = []
     slower = SLOWER if device == "cpu" else 1
-    known = records.names_of_machine()
+    known = records.list_machine_names()
     with tempfile.TemporaryDirectory(prefix="fullmesh-gpu-records-") as folder:
         work = Path(folder)
         for name in names:
@@ -176,12 +176,12 @@ def run_all(names: Sequence[str], out: Path, device: str, head: dict[str, Any]) 
             if way := one.get("numbers", {}).get("way"):
                 os.environ["ACCEPTANCE_WAY"] = way
             reasons = "; ".join(one["wrong"])
-            say(f"{one['verdict']}: {name} ({one['seconds']} s) {reasons}")
+            print_line(f"{one['verdict']}: {name} ({one['seconds']} s) {reasons}")
             spent = round(time.monotonic() - begun, 1)
             text = json.dumps({"schema": 1, **head, "seconds": spent, "steps": taken}, indent=1)
             (work / "acceptance.json").write_text(text + "\n")
-            records.hand_over(work, out, known)
-    return records.exit_status(one["verdict"] for one in taken)
+            records.write_records(work, out, known)
+    return records.get_exit_status(one["verdict"] for one in taken)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -199,16 +199,16 @@ def main(argv: Sequence[str]) -> int:
     if args.device == "auto":
         python = find_python()
         if not python:
-            say("not run, since no Python on PATH has torch")
+            print_line("not run, since no Python on PATH has torch")
             return 0
         if python != sys.executable:
             os.execv(python, [python, __file__, *argv])  # noqa: S606 (the same command)
         args.device = choose_device()
     if why := find_obstacle(args.device):
-        say(why)
+        print_line(why)
         return CANNOT_RUN
     args.out.mkdir(parents=True, exist_ok=True)
-    return run_all(args.only, args.out, args.device, versions(args.device, stand_ins))
+    return run_all(args.only, args.out, args.device, list_versions(args.device, stand_ins))
 
 
 if __name__ == "__main__":

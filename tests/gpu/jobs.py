@@ -109,7 +109,7 @@ class GpuHang:
         return f"train.py:{lines.index(self.line) + 1}" if self.line else ""
 
 
-def hangs(device: str) -> dict[str, GpuHang]:
+def list_hangs(device: str) -> dict[str, GpuHang]:
     """List the five hangs. On CPUs a loop stands in for the kernel."""
     body, code = (BUSY, "HG-101") if device == "cpu" else (KERNEL, "HG-111")
     late = ("HG-110",) if device == "cpu" else ("HG-111",)
@@ -141,7 +141,7 @@ def hangs(device: str) -> dict[str, GpuHang]:
     }
 
 
-def before_path(folder: Path) -> str:
+def prepend_python_path(folder: Path) -> str:
     """Return PYTHONPATH with a folder in front."""
     return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
 
@@ -212,7 +212,7 @@ class GpuJob:
             "TORCH_NCCL_ENABLE_TIMING": "1",  # otherwise no entry shows that a GPU has started it
             "TORCH_FR_DUMP_TEMP_FILE": dumps,
             "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": dumps,  # the same for an older torch
-            "PYTHONPATH": before_path(self.state / "hook"),
+            "PYTHONPATH": prepend_python_path(self.state / "hook"),
             "ACCEPTANCE_STATE": str(self.state),
             "ACCEPTANCE_DEVICE": self.device,
             "ACCEPTANCE_BACKEND": self.backend or ("gloo" if self.device == "cpu" else "nccl"),
@@ -338,7 +338,7 @@ def explain_log(paths: Sequence[Path]) -> dict[str, Any]:
         "from fullmesh.verbs import explain; top = argparse.ArgumentParser(); explain.add_verbs(top.add_subparsers()); "
         "args = top.parse_args(sys.argv[1:]); sys.exit(args.func(args))"
     )
-    env = {**os.environ, "PYTHONPATH": before_path(ROOT / "tests")}
+    env = {**os.environ, "PYTHONPATH": prepend_python_path(ROOT / "tests")}
     done = subprocess.run(
         [sys.executable, "-c", code, *words],
         env=env,

@@ -27,7 +27,7 @@ HOLD = (
 )
 
 
-def attribute(kind: int, value: bytes) -> bytes:
+def pack_attribute(kind: int, value: bytes) -> bytes:
     """Pack an attribute of rtnetlink(7)."""
     return struct.pack("=HH", len(value) + 4, kind) + value + bytes(-len(value) % 4)
 
@@ -38,10 +38,10 @@ def make_cable(other: int) -> None:
     Raises:
         OSError: this kernel makes no veth, or not for us.
     """
-    name = attribute(NAME, CABLE.encode() + b"\0")
-    away = bytes(16) + name + attribute(OTHER_NETWORK, struct.pack("=I", other))
-    kind = attribute(KIND, b"veth") + attribute(DATA, attribute(PEER, away))
-    body = bytes(16) + name + attribute(LINK_INFO, kind)
+    name = pack_attribute(NAME, CABLE.encode() + b"\0")
+    away = bytes(16) + name + pack_attribute(OTHER_NETWORK, struct.pack("=I", other))
+    kind = pack_attribute(KIND, b"veth") + pack_attribute(DATA, pack_attribute(PEER, away))
+    body = bytes(16) + name + pack_attribute(LINK_INFO, kind)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as kernel:
         kernel.send(struct.pack("=IHHII", 16 + len(body), NEW_LINK, REQUEST, 1, 0) + body)
         answer = kernel.recv(4096)

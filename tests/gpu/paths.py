@@ -20,7 +20,7 @@ class NoPattern:
         """Accept the arguments of the real one."""
 
 
-def stand_in_for_msgspec() -> types.ModuleType:
+def fake_msgspec() -> types.ModuleType:
     """Make a FAKE of msgspec that checks no type: both ends of each answer are from this tree."""
     made = types.ModuleType("msgspec")
     made.convert = lambda value, *_, **__: value  # type: ignore[attr-defined]
@@ -29,14 +29,14 @@ def stand_in_for_msgspec() -> types.ModuleType:
     return made
 
 
-def stand_in_for_yaml() -> types.ModuleType:
+def fake_yaml() -> types.ModuleType:
     """Make a FAKE of PyYAML that reads nothing: no step needs the settings of the roles."""
     made = types.ModuleType("yaml")
     made.SafeLoader = object  # type: ignore[attr-defined]
     return made
 
 
-STAND_INS = {"msgspec": stand_in_for_msgspec, "yaml": stand_in_for_yaml}
+STAND_INS = {"msgspec": fake_msgspec, "yaml": fake_yaml}
 
 
 def find_parts() -> list[str]:

@@ -27,7 +27,7 @@ NO_VALUE = {"", "N/A", "0", "None"}
 SHORTEST = 3  # a host name of two letters is part of every other word
 
 
-def names_of_machine() -> list[str]:
+def list_machine_names() -> list[str]:
     """List the names of this machine, the longest first."""
     names = {socket.gethostname(), os.uname().nodename}  # getfqdn() would wait for a DNS server
     names |= {name.partition(".")[0] for name in names}
@@ -72,7 +72,7 @@ class Scrubber:
         return IPV6.sub(self.address, IPV4.sub(self.address, text))
 
 
-def bound(text: str, most: int = MOST_BYTES) -> str:
+def shorten_text(text: str, most: int = MOST_BYTES) -> str:
     """Return the text in *most* bytes: its beginning and its end, if it is longer."""
     raw = text.encode()
     if len(raw) <= most:
@@ -82,7 +82,7 @@ def bound(text: str, most: int = MOST_BYTES) -> str:
     return CUT.format(len(raw) - 2 * half).join(ends)
 
 
-def hand_over(work: Path, out: Path, names: Iterable[str]) -> list[str]:
+def write_records(work: Path, out: Path, names: Iterable[str]) -> list[str]:
     """Write each record of *work* into *out*, scrubbed and bounded; return their names.
 
     Raises:
@@ -96,10 +96,10 @@ def hand_over(work: Path, out: Path, names: Iterable[str]) -> list[str]:
     for text in texts.values():
         scrubber.learn(text)
     for name, text in texts.items():
-        (out / name).write_text(bound(scrubber.scrub(text)))
+        (out / name).write_text(shorten_text(scrubber.scrub(text)))
     return list(texts)
 
 
-def exit_status(verdicts: Iterable[str]) -> int:
+def get_exit_status(verdicts: Iterable[str]) -> int:
     """Return 0 if all steps passed, 1 if a step failed or was not run."""
     return int(any(one in (FAILED, NOT_RUN) for one in verdicts))

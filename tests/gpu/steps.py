@@ -65,7 +65,7 @@ class StepRun:
             stream.write(text)
 
 
-def tool(*words: str) -> tuple[int, str]:
+def run_tool(*words: str) -> tuple[int, str]:
     """Run a program of the system; return its exit status (127 if it is missing) and output."""
     if not shutil.which(words[0]):
         return 127, ""
@@ -73,7 +73,7 @@ def tool(*words: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def on_nodes(name: str) -> Any:
+def import_node_module(name: str) -> Any:
     """Import a module of module_utils/fullmesh."""
     return importlib.import_module(f"{ON_NODES}.{name}")
 
@@ -92,14 +92,14 @@ def put_stand_in_smi(scratch: Path) -> None:
 
 def find_programs_anywhere() -> None:
     """Let the readers of node facts start programs outside the system's folders, as the stand-in is."""
-    run = on_nodes("facts.node").run_command
+    run = import_node_module("facts.node").run_command
 
     def run_found(argv: list[str]) -> tuple[int, str]:
         found: tuple[int, str] = run([shutil.which(argv[0]) or argv[0], *argv[1:]])
         return found
 
-    on_nodes("survey.job").run_tool = run_found
-    on_nodes("facts.gpu").run_command = run_found
+    import_node_module("survey.job").run_tool = run_found
+    import_node_module("facts.gpu").run_command = run_found
 
 
 def read_nvml() -> dict[str, Any]:
@@ -135,17 +135,19 @@ def step_machine(run: StepRun) -> None:
     if not run.has_gpu:
         put_stand_in_smi(run.scratch)
     for at, words in enumerate((("-q", "-x"), ("topo", "-m"), ("nvlink", "-s"))):
-        code, text = tool("nvidia-smi", *words)
+        code, text = run_tool("nvidia-smi", *words)
         run.check(code == 0 or at > 0, f"nvidia-smi {' '.join(words)}: exit status {code}")
         run.keep("nvidia-smi.xml", f"<!-- nvidia-smi {' '.join(words)}: {code} -->\n{text}\n")
     # Nodes use the system's folders only, so a program elsewhere is a finding of its own.
     run.numbers["nvidia-smi"] = shutil.which("nvidia-smi")
-    run.numbers["nodes find it"] = on_nodes("facts.node").run_command(["nvidia-smi", "-L"])[0] == 0
+    run.numbers["nodes find it"] = (
+        import_node_module("facts.node").run_command(["nvidia-smi", "-L"])[0] == 0
+    )
     find_programs_anywhere()
-    gpus, why = on_nodes("survey.job").survey_gpus()
+    gpus, why = import_node_module("survey.job").survey_gpus()
     run.check(bool(gpus["cards"]) and not why, f"the survey sees no GPU: {why}")
     run.numbers["tools"] = {name: bool(shutil.which(name)) for name in TOOLS}
-    run.numbers["gpus"], run.numbers["facts"] = gpus, on_nodes("facts.gpu").observe_gpus()
+    run.numbers["gpus"], run.numbers["facts"] = gpus, import_node_module("facts.gpu").observe_gpus()
     plan: Any = {"nodes": {"node1": {"local_ranks": 1}}}
     said: Any = {"node1": {"node": {"facts": {"survey": {"gpus": gpus}}}}}
     seen = ClusterObservations(plan, said)
@@ -305,7 +307,7 @@ def step_ladder(run: StepRun) -> None:
     run.check(run.numbers["ended"] == [0, 0], f"exit codes {run.numbers['ended']}")
     for rank, events in enumerate(rows):
         last = {one["step"]: one for one in events if one["state"] != "begin"}
-        run.numbers[f"rank {rank}"] = {name: trimmed(one) for name, one in last.items()}
+        run.numbers[f"rank {rank}"] = {name: trim_event(one) for name, one in last.items()}
         for name in [*steps, "done"]:
             one = last.get(name, {"state": "not reached", "text": ""})
             run.check(
@@ -318,7 +320,7 @@ def step_ladder(run: StepRun) -> None:
     run.keep("errors.log", f"=== {run.name}\n{job.printed()}")
 
 
-def trimmed(event: Mapping[str, Any]) -> dict[str, Any]:
+def trim_event(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return a rank's event without its many sockets."""
     data = {k: v for k, v in event.get("data", {}).items() if k not in ("listeners", "said")}
     return {"state": event["state"], "seconds": event.get("seconds"), **data}
@@ -343,7 +345,7 @@ def break_job(run: StepRun, job: GpuJob, breaks: str) -> None:
 
 def step_hang(run: StepRun, name: str) -> None:
     """Let a job hang; `hang` must name the ranks, and the watchdog's dumps must give the code."""
-    hang = jobs.hangs(run.device)[name]
+    hang = jobs.list_hangs(run.device)[name]
     with (
         NodePair() as pair,
         GpuJob(pair, run.scratch / "job", run.device, hang.script, backend=hang.backend) as job,
@@ -443,7 +445,7 @@ def step_ras(run: StepRun) -> None:
                 run.check(2 in sizes, f"{state}, node {node}: no communicator of 2 ranks: {said}")
 
 
-def error_cases(device: str) -> dict[str, tuple[str, dict[str, str], tuple[str, ...]]]:
+def list_error_cases(device: str) -> dict[str, tuple[str, dict[str, str], tuple[str, ...]]]:
     """List the errors: name -> script, variables, codes of explain-log."""
     missing_interface = {"GLOO_SOCKET_IFNAME": "nothere0", "NCCL_SOCKET_IFNAME": "nothere0"}
     if device == "cpu":
@@ -459,7 +461,7 @@ def error_cases(device: str) -> dict[str, tuple[str, dict[str, str], tuple[str, 
 
 def step_errors(run: StepRun) -> None:
     """Let jobs fail; explain-log must name the cause in the output of torch and NCCL."""
-    for at, (name, (script, more, codes)) in enumerate(error_cases(run.device).items()):
+    for at, (name, (script, more, codes)) in enumerate(list_error_cases(run.device).items()):
         state = run.scratch / f"job{at}"
         with (
             NodePair() as pair,
@@ -550,7 +552,7 @@ def step_burn(run: StepRun) -> None:
     tera = 2 * side**3 * count / spent / 1e12
     run.numbers |= {"side": side, "products": count, "tflop_s": round(tera, 2), "apart": apart}
     query = "--query-gpu=temperature.gpu,power.draw,clocks.sm,clocks_event_reasons.active"
-    run.numbers["after"] = tool("nvidia-smi", query, "--format=csv,noheader")[1].strip()
+    run.numbers["after"] = run_tool("nvidia-smi", query, "--format=csv,noheader")[1].strip()
 
 
 @dataclass(frozen=True)

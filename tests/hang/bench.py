@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from causes.job_faults import STATE
-from lab_nodes import ENVIRONMENT, Node, fullmesh
+from lab_nodes import ENVIRONMENT, Node, run_fullmesh
 from record_files import write_record
 
 from fullmesh.hang import ask
@@ -65,7 +65,7 @@ class Bench:
     def query_job(self, *options: str, seconds: float = ASK_SECONDS) -> Answer:
         """Run ``./fullmesh hang``."""
         begun = time.monotonic()
-        done = fullmesh("hang", "-i", str(self.inventory), "--json", *options, seconds=seconds)
+        done = run_fullmesh("hang", "-i", str(self.inventory), "--json", *options, seconds=seconds)
         took = time.monotonic() - begun
         try:
             findings = json.loads(done.stdout)["findings"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from lab_nodes import fullmesh, nodes_of
+from lab_nodes import list_lab_nodes, run_fullmesh
 
 from devtools.lab import lifecycle, paths
 from fullmesh.settings import ROOT
@@ -48,17 +48,19 @@ def configure_lab(lab: str, nodes: int, *, kept: bool = False) -> Iterator[Bench
     """Configure a lab's nodes, with an account for jobs."""
     inventory = lifecycle.inventory_path(paths.find(), lab).parent
     if not kept:
-        fullmesh("lab", "down", "--name", lab)
-        up = fullmesh("lab", "up", "--name", lab, "--nodes", str(nodes))
+        run_fullmesh("lab", "down", "--name", lab)
+        up = run_fullmesh("lab", "up", "--name", lab, "--nodes", str(nodes))
         assert up.returncode == 0, up.stdout + up.stderr
         runs = f"verify_cluster_runs_dir={ROOT}/.fullmesh/runs-{lab}"
-        done = fullmesh("apply", "-i", str(inventory), "--", "--skip-tags", "verify", "-e", runs)
+        done = run_fullmesh(
+            "apply", "-i", str(inventory), "--", "--skip-tags", "verify", "-e", runs
+        )
         assert done.returncode == 0, done.stdout[-6000:]
-    configured = Bench(list(nodes_of(lab).values()), inventory)
+    configured = Bench(list(list_lab_nodes(lab).values()), inventory)
     configured.run_on_all(f"id {ACCOUNT} >/dev/null 2>&1 || useradd -m {ACCOUNT}")
     yield configured
     if not kept:
-        fullmesh("lab", "down", "--name", lab)
+        run_fullmesh("lab", "down", "--name", lab)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from causes.cases import JOB_FAULTS
 from causes.job_faults import HEALTHY_JOBS, MANY, JobFault
-from lab_nodes import shell
+from lab_nodes import run_shell
 
 from . import table
 from .bench import Answer, Bench, Job
@@ -31,13 +31,15 @@ def run_hung_job(bench: Bench, fault: JobFault) -> Iterator[Job]:
             if fault.breaks:
                 node.on(f"PID={job.read_pid(fault.at)}; {fault.breaks}")
             if fault.pulls:
-                shell(["env"], f"ip link set {node.cable} down", check=True, where="this machine")
+                run_shell(
+                    ["env"], f"ip link set {node.cable} down", check=True, where="this machine"
+                )
             job.continue_ranks()
             time.sleep(fault.settle)
             yield job
         finally:
             if fault.pulls:
-                shell(["env"], f"ip link set {node.cable} up", check=True, where="this machine")
+                run_shell(["env"], f"ip link set {node.cable} up", check=True, where="this machine")
             if fault.undo:
                 node.on(f"pkill -KILL -u trainer || true; sleep 0.3; {fault.undo}")
 

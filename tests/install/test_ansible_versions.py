@@ -34,7 +34,7 @@ TOLD_WITHIN = 60
 
 def environment(release: tuple[int, int], place: Path) -> Path:
     """A virtual environment with that release; its folder of programs."""
-    python = next(filter(None, map(pythons.interpreter, PYTHONS[release])), "")
+    python = next(filter(None, map(pythons.find_interpreter, PYTHONS[release])), "")
     if not python:
         pytest.skip(f"no Python {' or '.join(PYTHONS[release])} on this machine")
     subprocess.run(["uv", "venv", "--quiet", "--python", python, place / "env"], check=True)

@@ -81,7 +81,7 @@ def image(context: Path) -> Iterator[environment_image.Image]:
     """Build the image once, and delete it at the end."""
     if os.geteuid() != 0:
         pytest.skip("the lab's images and its podman are root's")
-    made = environment_image.build(context)
+    made = environment_image.build_image(context)
     yield made
     made.remove()
 

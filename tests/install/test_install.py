@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from checkout import copied
+from checkout import copy_checkout
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the wheel and nothing of the checkout; its dependencies are those of the tests' own."""
     top = tmp_path_factory.mktemp("installed")
     tree = top / "tree"
-    copied(tree)
+    copy_checkout(tree)
     subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, top / "env"], check=True)
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
     subprocess.run([*build, "-w", top, tree], check=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from checkout import copied
+from checkout import copy_checkout
 
 from fullmesh import __version__
 
@@ -51,7 +51,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         pytest.skip("the workflow's runner has jq, and this machine has none")
     top = tmp_path_factory.mktemp("release")
     for name, mask in (("one", 0o022), ("two", 0o077)):
-        copied(top / name)
+        copy_checkout(top / name)
         for path in (top / name).rglob("*.py"):
             os.utime(path, (1e9 + mask, 1e9 + mask))
         done = run_build(top / name, f"v{__version__}", mask)

@@ -123,7 +123,7 @@ class Adversary:
     def ways(self) -> list[Callable[[str], None]]:
         """Return the kinds of file that can be planted at a name."""
         links = [partial(os.symlink, to) for to in self.settings["targets"]]
-        return [*links, partial(os.mkdir, mode=0o777), os.mkfifo, touch]
+        return [*links, partial(os.mkdir, mode=0o777), os.mkfifo, create_shared_file]
 
     def plant(self, path: str, turn: int) -> None:
         """Take a name before its owner does."""
@@ -294,12 +294,12 @@ class Adversary:
         self.plant_names()
         loops = (self.follow, self.processes, self.swap)
         for loop in (*loops, network.listeners, network.stores, network.squat):
-            threading.Thread(target=kept_up, args=(loop, self.say), daemon=True).start()
+            threading.Thread(target=keep_running, args=(loop, self.say), daemon=True).start()
         self.say("ready", socket.gethostname())
         self.look()
 
 
-def kept_up(loop: Callable[[], None], say: Callable[..., None]) -> None:
+def keep_running(loop: Callable[[], None], say: Callable[..., None]) -> None:
     """Keep a loop running after an error, and report the error to the test."""
     while True:
         try:
@@ -309,7 +309,7 @@ def kept_up(loop: Callable[[], None], say: Callable[..., None]) -> None:
             time.sleep(FAST)
 
 
-def touch(path: str) -> None:
+def create_shared_file(path: str) -> None:
     """Create an empty file that all may write to."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     os.chmod(path, 0o666)  # noqa: S103 (the trap)

@@ -51,7 +51,7 @@ class Payload:
         return exec, (self.text,)
 
 
-def address_of(text: str) -> str:
+def parse_proc_address(text: str) -> str:
     """Return the address in a line of /proc/net, as a client here connects to it."""
     words = [struct.pack("=I", int(text[at : at + 8], 16)) for at in range(0, len(text), 8)]
     raw = b"".join(words)
@@ -59,7 +59,7 @@ def address_of(text: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(shown, shown)  # noqa: S104 (a comparison)
 
 
-def bound(me: int) -> Iterator[Listener]:
+def list_bound_sockets(me: int) -> Iterator[Listener]:
     """List every listening socket of another account."""
     for kind in ("tcp", "tcp6", "udp", "udp6"):
         with contextlib.suppress(OSError), open(f"/proc/net/{kind}") as table:
@@ -67,7 +67,7 @@ def bound(me: int) -> Iterator[Listener]:
                 word = line.split()
                 where, port = word[1].split(":")
                 if int(word[7]) != me and (word[3] == LISTENING or kind.startswith("udp")):
-                    yield Listener(kind, address_of(where), int(port, 16), word[9])
+                    yield Listener(kind, parse_proc_address(where), int(port, 16), word[9])
     with contextlib.suppress(OSError), open("/proc/net/unix") as table:
         for line in table.read().splitlines()[1:]:
             word = line.split(None, 7)
@@ -75,7 +75,7 @@ def bound(me: int) -> Iterator[Listener]:
                 yield Listener("unix", word[7], 0, word[6])
 
 
-def framed(raw: bytes) -> bytes:
+def frame_bytes(raw: bytes) -> bytes:
     """Encode bytes as torch's store sends them."""
     return struct.pack("=Q", len(raw)) + raw
 
@@ -99,12 +99,12 @@ class Store:
 
     def get(self, key: str) -> bytes:
         """Return the value of a key."""
-        self.sock.sendall(bytes([GET]) + framed(key.encode()))
+        self.sock.sendall(bytes([GET]) + frame_bytes(key.encode()))
         return self.exactly(min(LARGEST, struct.unpack("=Q", self.exactly(8))[0]))
 
     def set(self, key: str, value: bytes) -> None:
         """Give a key another value."""
-        self.sock.sendall(bytes([SET]) + framed(key.encode()) + framed(value))
+        self.sock.sendall(bytes([SET]) + frame_bytes(key.encode()) + frame_bytes(value))
 
     def names(self) -> list[str]:
         """List every key, if this version of torch supports it."""
@@ -159,7 +159,7 @@ class Network:
         known: set[str] = set()
         with ThreadPoolExecutor(SHOOTERS) as pool:
             while True:
-                for one in list(bound(self.me)):
+                for one in list(list_bound_sockets(self.me)):
                     if one.inode not in known:
                         known.add(one.inode)
                         pool.submit(self.shoot, one)

@@ -9,7 +9,7 @@ from pathlib import Path
 from fullmesh.settings import ROOT
 
 
-def copied(to: Path) -> None:
+def copy_checkout(to: Path) -> None:
     """Copy git's files alone: what an earlier build left in the checkout must not help."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],

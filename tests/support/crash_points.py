@@ -44,7 +44,7 @@ RENAME = os.rename  # the model uses the real one, the engine gets a wrapped one
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
-def load() -> ModuleType:
+def load_engine() -> ModuleType:
     """Import the engine as a separate module, with its source text as on a node."""
     spec = importlib.util.spec_from_file_location("engine", ENGINE)
     assert spec is not None
@@ -300,7 +300,7 @@ class World:
         yield from (str(one.name) for one in self.etc.rglob(".fullmesh-*"))
 
 
-def edit(world: World) -> str:
+def edit_files(world: World) -> str:
     """Edit every file afterwards, as a user would."""
     for name in ("changed", "owned", "gone", "link", "new/file"):
         path = world.etc / name
@@ -319,7 +319,7 @@ BOOTS = {"both": (False, True), "late": (False,), "early": (True,)}
 WAYS = ("guard", "boot", "guard, then boot", "guard, then a run")
 
 
-def recover(world: World, way: str, second: int) -> int:
+def recover_node(world: World, way: str, second: int) -> int:
     """Let the node recover, with a second crash in the middle. Return the number of calls at which that can be."""
     if way == "guard, then a run":
         world.process(world.guard)
@@ -340,18 +340,18 @@ def recover(world: World, way: str, second: int) -> int:
     return calls
 
 
-def trial(
+def try_crash(
     engine: ModuleType, first: int, way: str, second: int, boot: bool
 ) -> tuple[int, list[str]]:
     """Crash once or twice. Return the faults."""
-    with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
+    with tempfile.TemporaryDirectory(dir=find_memory_folder()) as top:
         world = World(Path(top), engine)
         world.at_boot_commands = [] if boot else None
         whole = world.process(world.change, first)
         found = [f"the change: {world.said}"] if world.said else []
-        calls = recover(world, way, second)
+        calls = recover_node(world, way, second)
         found += world.faults("new" if whole else "")
-        edited = edit(world)
+        edited = edit_files(world)
         world.later = 1000.0
         if way == "guard, then a run":
             calls = world.process(lambda: world.next_run(NAME), second)
@@ -368,9 +368,9 @@ def trial(
         return calls, found
 
 
-def with_error(engine: ModuleType, first: int, error: int) -> tuple[int, list[str]]:
+def try_error_in_change(engine: ModuleType, first: int, error: int) -> tuple[int, list[str]]:
     """Return an error from one call of the change, then run its guard."""
-    with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
+    with tempfile.TemporaryDirectory(dir=find_memory_folder()) as top:
         world = World(Path(top), engine)
         count = world.process(world.change, first, error)
         said = world.said
@@ -387,11 +387,9 @@ def with_error(engine: ModuleType, first: int, error: int) -> tuple[int, list[st
         return count, found
 
 
-def with_error_on_the_way_back(
-    engine: ModuleType, second: int, error: int
-) -> tuple[int, list[str]]:
+def try_error_in_rollback(engine: ModuleType, second: int, error: int) -> tuple[int, list[str]]:
     """Return an error from one call of the rollback of an applied change."""
-    with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
+    with tempfile.TemporaryDirectory(dir=find_memory_folder()) as top:
         world = World(Path(top), engine)
         world.process(world.unconfirmed)
         count = world.process(world.guard, second, error)
@@ -406,31 +404,31 @@ def with_error_on_the_way_back(
         return count, found
 
 
-def shared_memory() -> str | None:
+def find_memory_folder() -> str | None:
     """Return a folder in memory, if there is one."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 (a folder with a random name is made in it)
 
 
-def crash_points(
+def try_crash_points(
     ends: int, pairs: int, boots: tuple[bool, ...]
 ) -> tuple[int, dict[str, list[str]]]:
     """Try every *ends*-th crash and, after each, every *pairs*-th second crash (0 for none).
 
     *boots*: whether the change has its own commands for a boot.
     """
-    engine, tried = load(), 0
+    engine, tried = load_engine(), 0
     wrong: dict[str, list[str]] = {}
     for boot in boots:
-        with tempfile.TemporaryDirectory(dir=shared_memory()) as top:
+        with tempfile.TemporaryDirectory(dir=find_memory_folder()) as top:
             whole = World(Path(top), engine)
             calls = whole.process(whole.change)
         assert calls > 100, f"{calls} calls: the seam sees nothing"
         for first in range(1, calls + 2, ends):
             for way in WAYS:
-                steps, found = trial(engine, first, way, 0, boot)
+                steps, found = try_crash(engine, first, way, 0, boot)
                 seconds = range(1 + first % pairs, steps + 1, pairs) if pairs else range(0)
                 seen = [(0, found)]
-                seen += [(one, trial(engine, first, way, one, boot)[1]) for one in seconds]
+                seen += [(one, try_crash(engine, first, way, one, boot)[1]) for one in seconds]
                 tried += len(seen)
                 for second, faults in seen:
                     if faults:
@@ -438,11 +436,11 @@ def crash_points(
     return tried, wrong
 
 
-def errors(every: int) -> tuple[int, dict[str, list[str]]]:
+def try_errors(every: int) -> tuple[int, dict[str, list[str]]]:
     """Try every error at every *every*-th call of the change and of the rollback."""
-    engine, tried = load(), 0
+    engine, tried = load_engine(), 0
     wrong: dict[str, list[str]] = {}
-    for name, one in (("change", with_error), ("rollback", with_error_on_the_way_back)):
+    for name, one in (("change", try_error_in_change), ("rollback", try_error_in_rollback)):
         calls, _ = one(engine, 0, errno.EIO)
         assert calls > 50, f"{calls} calls: the seam sees nothing"
         for error in ERRORS:
@@ -463,8 +461,8 @@ def main() -> int:
     parser.add_argument("--boot", choices=BOOTS, default="both", help="one half of it")
     args = parser.parse_args()
     begun = time.monotonic()
-    ends = crash_points(args.ends, args.pairs, BOOTS[args.boot]) if not args.errors else None
-    tried, wrong = ends or errors(args.ends)
+    ends = try_crash_points(args.ends, args.pairs, BOOTS[args.boot]) if not args.errors else None
+    tried, wrong = ends or try_errors(args.ends)
     seconds = round(time.monotonic() - begun, 1)
     json.dump({"tried": tried, "seconds": seconds, "wrong": wrong}, sys.stdout, indent=1)
     return 1 if wrong else 0

@@ -40,7 +40,7 @@ RUN printf '[environment]\\nname=environment\\nbaseurl=file://{PACKAGES}\\ngpgch
 BUILD_SECONDS = 1500.0
 
 
-def must(command: Sequence[str | Path], where: Path, seconds: float = 300.0) -> str:
+def run_successfully(command: Sequence[str | Path], where: Path, seconds: float = 300.0) -> str:
     """Run a command. Return its output, which an assertion shows if it fails."""
     done = subprocess.run(
         list(command),
@@ -55,7 +55,7 @@ def must(command: Sequence[str | Path], where: Path, seconds: float = 300.0) -> 
     return done.stdout
 
 
-def as_in_the_lab(definition: Path, base: str, python: str) -> dict[str, Any]:
+def adapt_definition(definition: Path, base: str, python: str) -> dict[str, Any]:
     """Return the definition with the lab's image and its Python instead of the registry's, otherwise unchanged."""
     found: dict[str, Any] = yaml.safe_load(definition.read_text())
     found["images"]["base_image"]["name"] = base
@@ -68,7 +68,7 @@ def as_in_the_lab(definition: Path, base: str, python: str) -> dict[str, Any]:
     return found
 
 
-def wanted(containerfile: str, definition: dict[str, Any]) -> list[str]:
+def list_requested_packages(containerfile: str, definition: dict[str, Any]) -> list[str]:
     """List the packages that its build requests from pip by name. The lock has its own hashes."""
     found = [
         definition["dependencies"][name]["package_pip"]
@@ -105,7 +105,7 @@ class Image:
         self.podman.run("rmi", "--force", self.name, f"{self.name}-base")
 
 
-def lab_podman(folder: Path, podman: Podman) -> None:
+def write_podman(folder: Path, podman: Podman) -> None:
     """Write a ``podman`` that ansible-builder and ansible-navigator find in PATH."""
     *enter, _ = podman.argv()
     words = ['"--wd=$PWD"' if word.startswith("--wd=") else word for word in enter]
@@ -114,7 +114,7 @@ def lab_podman(folder: Path, podman: Podman) -> None:
     program.chmod(0o755)
 
 
-def build(context: Path) -> Image:
+def build_image(context: Path) -> Image:
     """Build it from the folder that ansible-builder made. *context* is next to its definition."""
     top = context.parent
     paths = find()
@@ -124,12 +124,12 @@ def build(context: Path) -> Image:
     image = Image(f"localhost/fullmesh-environment:{os.getpid()}", top / "programs", podman)
     for name in ("programs", "packages", "wheels"):
         (top / name).mkdir()
-    lab_podman(image.programs, podman)
+    write_podman(image.programs, podman)
     python = podman.must(
         *("run", "--rm", "--privileged", "--network=none", builder.image("el9")),
         *("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"),
     ).strip()
-    definition = as_in_the_lab(top / "execution-environment.yml", f"{image.name}-base", python)
+    definition = adapt_definition(top / "execution-environment.yml", f"{image.name}-base", python)
     (top / "lab.yml").write_text(yaml.safe_dump(definition))
 
     script = f"echo '{SSH_PACKAGE}' | python3 /lab/repo/deb2rpm.py /out; createrepo_c -q /out"
@@ -139,8 +139,10 @@ def build(context: Path) -> Image:
     )
     fetch = [sys.executable, "-m", "pip", "download", "-q", "--only-binary=:all:", "-d", "wheels"]
     fetch += ["--python-version", python]
-    must([*fetch, *wanted((context / "Containerfile").read_text(), definition)], top)
-    must([*fetch, "--require-hashes", "-r", "requirements.txt"], top)
+    run_successfully(
+        [*fetch, *list_requested_packages((context / "Containerfile").read_text(), definition)], top
+    )
+    run_successfully([*fetch, "--require-hashes", "-r", "requirements.txt"], top)
 
     # the lab's own images are built the same way
     options = "--isolation=chroot --network=host --pull=never --layers=false"
@@ -157,5 +159,7 @@ def build(context: Path) -> Image:
     path = f"{image.programs}:{os.environ['PATH']}"
     with suppress(FileNotFoundError):
         shutil.rmtree(context)
-    must(["env", f"PATH={path}", *command, "--extra-build-cli-args", options], top, BUILD_SECONDS)
+    run_successfully(
+        ["env", f"PATH={path}", *command, "--extra-build-cli-args", options], top, BUILD_SECONDS
+    )
     return image

@@ -29,25 +29,25 @@ LAST = re.compile(r"#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\d+)")
 LARGEST = 8192  # bytes of an input
 
 
-def paths() -> None:
+def add_import_paths() -> None:
     """Import node modules as on a node, and the tests' own."""
     ansible.module_utils.__path__.append(str(ROOT / "module_utils"))
     sys.path[:0] = [str(ROOT / "tests/unit"), str(ROOT / "src")]
 
 
-def names() -> list[str]:
+def list_parsers() -> list[str]:
     """The parsers of test_fuzz.py; no coverage is wanted for that."""
-    paths()
+    add_import_paths()
     from test_fuzz import PARSERS  # noqa: PLC0415 (only once the paths are there)
 
     return list(PARSERS)
 
 
-def fuzz(name: str, corpus: Path, runs: int, seed: int) -> None:
+def fuzz_parser(name: str, corpus: Path, runs: int, seed: int) -> None:
     """Fuzz one parser in this process; libFuzzer ends it."""
     import atheris  # noqa: PLC0415 (only who fuzzes has it)
 
-    paths()
+    add_import_paths()
     with atheris.instrument_imports(include=[PACKAGE]):
         from test_fuzz import PARSERS, WORDS  # noqa: PLC0415 (only once the paths are there)
     samples, check = PARSERS[name]
@@ -68,7 +68,7 @@ def fuzz(name: str, corpus: Path, runs: int, seed: int) -> None:
     atheris.Fuzz()
 
 
-def table(chosen: list[str], runs: int, seed: int) -> int:
+def fuzz_all_parsers(chosen: list[str], runs: int, seed: int) -> int:
     """One process for each parser; a row for each."""
     failed = 0
     print(f"{'parser':<72} {'runs':>8} {'edges':>6} {'inputs':>6} {'s':>5}")  # noqa: T201 (its output)
@@ -106,13 +106,13 @@ def main() -> int:
     parser.add_argument("--corpus", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        fuzz(args.one, args.corpus, args.runs, args.seed)
+        fuzz_parser(args.one, args.corpus, args.runs, args.seed)
         return 0
-    known = names()
+    known = list_parsers()
     for one in args.parsers:
         if one not in known:
             parser.error(f"no parser is called {one}; there are {', '.join(known)}")
-    return table(args.parsers or known, args.runs, args.seed)
+    return fuzz_all_parsers(args.parsers or known, args.runs, args.seed)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ for step in range(3):
 MAIN = START + "ready()\n"
 
 
-def late(body: str, condition: str = "rank == 1") -> str:
+def make_late_script(body: str, condition: str = "rank == 1") -> str:
     """Let one rank do something else while the others continue."""
     lines = "".join(f"        {line}\n" for line in body.splitlines())
     return f"{MAIN}\n\ndef between():\n    if {condition}:\n{lines}\n\nbetween()\ndist.all_reduce(grads)\n"
@@ -115,17 +115,17 @@ else:
 )
 
 
-def stop(pids: list[int]) -> None:
+def stop_rank(pids: list[int]) -> None:
     """Stop rank 1, as a debugger or a user's Ctrl-Z does."""
     os.kill(pids[1], signal.SIGSTOP)
 
 
-def kill(pids: list[int]) -> None:
+def kill_rank(pids: list[int]) -> None:
     """Kill rank 1, as the kernel does when memory runs out."""
     os.kill(pids[1], signal.SIGKILL)
 
 
-def cut(_pids: list[int]) -> None:
+def block_packets(_pids: list[int]) -> None:
     """Block all packets in the network namespace of record_hang.py."""
     run(["ip", "link", "set", "lo", "down"], check=True)
 
@@ -142,9 +142,9 @@ JOBS: dict[str, Job] = {
         MAIN + "while True:\n    time.sleep(0.4)\n    dist.all_reduce(grads)\n", samples=3
     ),
     "slow": Job(SLOW, samples=8, pause=0.47),
-    "late_sleep": Job(late("time.sleep(1000)")),
-    "late_input": Job(late('input("continue? ")')),
-    "late_pdb": Job(late("breakpoint()")),
+    "late_sleep": Job(make_late_script("time.sleep(1000)")),
+    "late_input": Job(make_late_script('input("continue? ")')),
+    "late_pdb": Job(make_late_script("breakpoint()")),
     "late_save": Job(
         MAIN
         + """
@@ -195,14 +195,14 @@ dist.all_reduce(grads)
 """
     ),
     "late_event": Job(
-        late(
+        make_late_script(
             "done = threading.Event()\n"
             "threading.Thread(target=time.sleep, args=(1000,), name='upload').start()\n"
             "done.wait()"
         )
     ),
     "late_lock_file": Job(
-        late(
+        make_late_script(
             "from torch.utils.file_baton import FileBaton\n"
             "baton = FileBaton('/home/user/work/lock')\n"
             "baton.try_acquire()\n"
@@ -212,12 +212,12 @@ dist.all_reduce(grads)
     "late_stopped": Job(
         MAIN + "if rank == 1:\n    time.sleep(0.5)\ndist.all_reduce(grads)\ntime.sleep(0.5)\n"
         "dist.all_reduce(grads)\n",
-        breaks=stop,
+        breaks=stop_rank,
         settle=0.2,
     ),
-    "late_four": Job(late("time.sleep(1000)", "rank == 2"), world=4),
+    "late_four": Job(make_late_script("time.sleep(1000)", "rank == 2"), world=4),
     "late_two_causes": Job(
-        late(
+        make_late_script(
             "if rank == 1:\n    time.sleep(1000)\nelse:\n    input()",
             "rank in (1, 3)",
         ),
@@ -275,7 +275,7 @@ for batch in range(9 if rank == 0 else 7):
     ),
     "killed": Job(
         MAIN + "time.sleep(0.6)\nif rank == 1:\n    time.sleep(1000)\ndist.all_reduce(grads)\n",
-        breaks=kill,
+        breaks=kill_rank,
         settle=1.0,
     ),
     "raised": Job(
@@ -332,7 +332,7 @@ dist.all_reduce(grads)
     ),
     "network": Job(
         MAIN + "big = torch.ones(1 << 20)\nwhile True:\n    dist.all_reduce(big)\n",
-        breaks=cut,
+        breaks=block_packets,
         undo=restore_loopback,
     ),
 }

@@ -62,10 +62,10 @@ class Node:
 
     def on(self, script: str, *, check: bool = True) -> str:
         """Run a shell script as root; its standard output."""
-        return shell(self.enter, script, check=check, where=self.name)
+        return run_shell(self.enter, script, check=check, where=self.name)
 
 
-def shell(enter: Sequence[str], script: str, *, check: bool, where: str) -> str:
+def run_shell(enter: Sequence[str], script: str, *, check: bool, where: str) -> str:
     """Run a script with ``sh -eu`` somewhere."""
     done = subprocess.run(
         [*enter, "sh", "-euc", script],
@@ -81,7 +81,7 @@ def shell(enter: Sequence[str], script: str, *, check: bool, where: str) -> str:
     return done.stdout.strip()
 
 
-def fullmesh(*words: str, seconds: float = SITE_SECONDS) -> subprocess.CompletedProcess[str]:
+def run_fullmesh(*words: str, seconds: float = SITE_SECONDS) -> subprocess.CompletedProcess[str]:
     """The user's command line."""
     return subprocess.run(
         ["./fullmesh", *words],
@@ -94,15 +94,15 @@ def fullmesh(*words: str, seconds: float = SITE_SECONDS) -> subprocess.Completed
     )
 
 
-def cable_of(pid: int) -> str:
+def find_cable(pid: int) -> str:
     """This machine's end of a node's cluster cable."""
-    index = shell(
+    index = run_shell(
         ["nsenter", "-t", str(pid), "-n", "--"],
         "ip -o link show eth1 | sed -n 's/.*@if\\([0-9]*\\).*/\\1/p'",
         check=True,
         where="eth1",
     )
-    told = shell(["env"], "ip -o link", check=True, where="this machine")
+    told = run_shell(["env"], "ip -o link", check=True, where="this machine")
     for line in told.splitlines():
         number, name = line.split(":")[:2]
         if number == index:
@@ -110,7 +110,7 @@ def cable_of(pid: int) -> str:
     raise AssertionError(f"nothing on this machine is number {index}")
 
 
-def nodes_of(name: str) -> dict[str, Node]:
+def list_lab_nodes(name: str) -> dict[str, Node]:
     """The nodes of a lab that is up, the master first."""
     place = paths.find()
     podman = lifecycle.open_podman(place)
@@ -123,6 +123,6 @@ def nodes_of(name: str) -> dict[str, Node]:
             pid,
             node.management_address,
             node.cluster_address.split("/")[0],
-            cable_of(pid),
+            find_cable(pid),
         )
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 
-def load(path: Path, name: str = "") -> ModuleType:
+def load_module(path: Path, name: str = "") -> ModuleType:
     """Run the file as a new module each time, without an entry in sys.modules."""
     spec = importlib.util.spec_from_file_location(name or path.stem, path)
     assert spec is not None

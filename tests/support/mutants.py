@@ -68,7 +68,7 @@ class Mutant:
     text: str
 
 
-def mutants(source: str) -> Iterator[Mutant]:
+def list_mutants(source: str) -> Iterator[Mutant]:
     """List every mutant of a module."""
     from cosmic_ray import ast, mutating, plugins  # noqa: PLC0415 (only installed for mutants)
 
@@ -83,18 +83,18 @@ def mutants(source: str) -> Iterator[Mutant]:
         )
         for number in range(places):
             text = mutating.mutate_code(source, operator, number)
-            if text and text != source and not for_types(source, text):
+            if text and text != source and not is_only_for_types(source, text):
                 yield Mutant(name, number, text)
 
 
-def for_types(source: str, text: str) -> bool:
+def is_only_for_types(source: str, text: str) -> bool:
     """Return whether only mypy reads the changed code, so that no test can notice."""
     lines = zip(source.splitlines(), text.splitlines(), strict=False)
     first = next((old for old, new in lines if old != new), "")
     return "TYPE_CHECKING" in first or "(TypedDict" in first
 
 
-def copy(folder: Path) -> Path:
+def copy_tree(folder: Path) -> Path:
     """Copy the tree without the lab's big data, to break the copy."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"],
@@ -110,7 +110,7 @@ def copy(folder: Path) -> Path:
     return folder
 
 
-def tried(tree: Path, tests: tuple[str, ...], seconds: float) -> bool:
+def run_mutant_tests(tree: Path, tests: tuple[str, ...], seconds: float) -> bool:
     """Run the tests in a child. Return whether all of them passed in time."""
     child = os.fork()
     if not child:
@@ -138,7 +138,7 @@ def tried(tree: Path, tests: tuple[str, ...], seconds: float) -> bool:
     return False
 
 
-def shown(source: str, mutant: Mutant, path: str) -> str:
+def format_mutant(source: str, mutant: Mutant, path: str) -> str:
     """Return a surviving mutant as a diff of one line."""
     lines = difflib.unified_diff(
         source.splitlines(), mutant.text.splitlines(), path, mutant.operator, lineterm="", n=0
@@ -146,15 +146,15 @@ def shown(source: str, mutant: Mutant, path: str) -> str:
     return "\n".join("    " + line for line in list(lines)[2:])
 
 
-def judge(name: str, chosen: list[Mutant], jobs: int) -> tuple[int, list[Mutant]]:
+def judge_module(name: str, chosen: list[Mutant], jobs: int) -> tuple[int, list[Mutant]]:
     """Try the mutants of a module, *jobs* at a time. Return their number and the survivors."""
     path, tests = MODULES[name]
     with contextlib.ExitStack() as stack:
         trees = [
-            copy(Path(stack.enter_context(tempfile.TemporaryDirectory()))) for _ in range(jobs)
+            copy_tree(Path(stack.enter_context(tempfile.TemporaryDirectory()))) for _ in range(jobs)
         ]
         begun = time.monotonic()
-        if not tried(trees[0], tests, 1800):
+        if not run_mutant_tests(trees[0], tests, 1800):
             raise SystemExit(f"{name}: the tests fail without a mutant")
         seconds = max(PATIENCE * (time.monotonic() - begun), LEAST_SECONDS)
 
@@ -162,10 +162,10 @@ def judge(name: str, chosen: list[Mutant], jobs: int) -> tuple[int, list[Mutant]
             left = []
             for mutant in chosen[at::jobs]:
                 (trees[at] / path).write_text(mutant.text)
-                if tried(trees[at], tests, seconds):
+                if run_mutant_tests(trees[at], tests, seconds):
                     left.append(mutant)
                     # a run of an hour that is stopped early has printed its survivors
-                    print(shown((ROOT / path).read_text(), mutant, path), flush=True)  # noqa: T201
+                    print(format_mutant((ROOT / path).read_text(), mutant, path), flush=True)  # noqa: T201
             return left
 
         with ThreadPoolExecutor(jobs) as pool:
@@ -189,11 +189,11 @@ def main() -> int:
     for name in args.modules or MODULES:
         path = MODULES[name][0]
         source = (ROOT / path).read_text()
-        every = list(mutants(source))
+        every = list(list_mutants(source))
         chance = random.Random(args.seed)  # noqa: S311 (repeatable on purpose)
         few = min(args.count or len(every), len(every))
         begun = time.monotonic()
-        tried_, survived = judge(name, chance.sample(every, few), args.jobs)
+        tried_, survived = judge_module(name, chance.sample(every, few), args.jobs)
         share = 100 * (tried_ - len(survived)) / max(tried_, 1)
         print(  # noqa: T201 (output)
             f"{name}: {tried_} of {len(every)} mutants, {tried_ - len(survived)} seen ({share:.0f} %),"

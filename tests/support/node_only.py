@@ -28,7 +28,7 @@ LIBRARIES = ("devtools", "fullmesh_progress", "jsonschema", "msgspec", "pyte", "
 WHY = "the controller's code"
 
 
-def no_node_code() -> Any:
+def skip_on_node() -> Any:
     """Skip the test, or the file of tests that is being read."""
     pytest.skip(WHY, allow_module_level=True)
 
@@ -40,22 +40,22 @@ class Absent:
         # pytest reads these of everything in a file of tests
         if name.startswith("__") or name.startswith("pytest"):
             raise AttributeError(name)
-        return no_node_code()
+        return skip_on_node()
 
     def __call__(self, *_words: Any, **_named: Any) -> Any:
-        return no_node_code()
+        return skip_on_node()
 
     def __getitem__(self, _key: Any) -> Any:
-        return no_node_code()
+        return skip_on_node()
 
     def __iter__(self) -> Any:
-        return no_node_code()
+        return skip_on_node()
 
     def __len__(self) -> int:
-        return int(no_node_code())
+        return int(skip_on_node())
 
     def __contains__(self, _one: Any) -> bool:
-        return bool(no_node_code())
+        return bool(skip_on_node())
 
     def __mro_entries__(self, _bases: Any) -> tuple[type, ...]:
         return (object,)
@@ -96,15 +96,15 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Do nothing, because the module is empty."""
 
 
-def names_of(code: types.CodeType) -> Iterator[str]:
+def list_code_names(code: types.CodeType) -> Iterator[str]:
     """Return the names in a function and in its inner functions."""
     yield from code.co_names
     for one in code.co_consts:
         if isinstance(one, types.CodeType):
-            yield from names_of(one)
+            yield from list_code_names(one)
 
 
-def of_the_controller(function: Any, seen: frozenset[str] = frozenset()) -> bool:
+def uses_controller_code(function: Any, seen: frozenset[str] = frozenset()) -> bool:
     """Return whether a function, or one of its file that it calls, names something of the controller.
 
     This is decided before the test runs, because some uses would not end in a skip: a thread's
@@ -117,11 +117,11 @@ def of_the_controller(function: Any, seen: frozenset[str] = frozenset()) -> bool
     if "ansible-playbook" in code.co_consts:  # a program that nodes lack
         return True
     known = inspect.unwrap(inner).__globals__
-    for name in sorted(set(names_of(code)) - seen):
+    for name in sorted(set(list_code_names(code)) - seen):
         found = known.get(name)
         if isinstance(found, (Absent, Controller)):
             return True
-        if isinstance(found, types.FunctionType) and of_the_controller(found, seen | {name}):
+        if isinstance(found, types.FunctionType) and uses_controller_code(found, seen | {name}):
             return True
     return False
 
@@ -139,5 +139,5 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         getattr(item, "function", None),
         *(one.func for all_of in fixtures for one in all_of),
     ]
-    if any(map(of_the_controller, functions)):
-        no_node_code()
+    if any(map(uses_controller_code, functions)):
+        skip_on_node()

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pythons import NODES, interpreter, laid_out
+from pythons import NODES, copy_node_files, find_interpreter
 
 from fullmesh.settings import ROOT
 
@@ -31,7 +31,7 @@ LEFT_OUT = (
 )
 
 
-def environment(version: str, python: str) -> Path:
+def make_environment(version: str, python: str) -> Path:
     """Make an environment with the tests' requirements once per lock. Return its interpreter."""
     place = PLACE / version
     stamp = place / "made-of"
@@ -51,14 +51,14 @@ def environment(version: str, python: str) -> Path:
     return place / "bin/python"
 
 
-def tried(version: str, python: str, more: list[str]) -> int:
+def run_tests(version: str, python: str, more: list[str]) -> int:
     """Run the tests; pytest's exit code."""
     with tempfile.TemporaryDirectory() as top:
         left_out = [f"--ignore=tests/unit/{name}" for name in LEFT_OUT]
         words = ["-m", "pytest", "-q", "-n", "4", "-p", "node_only", "-p", "no:cacheprovider"]
-        path = [str(laid_out(Path(top))), str(ROOT / "tests/support")]
+        path = [str(copy_node_files(Path(top))), str(ROOT / "tests/support")]
         done = subprocess.run(
-            [environment(version, python), *words, *left_out, *(more or ["tests/unit"])],
+            [make_environment(version, python), *words, *left_out, *(more or ["tests/unit"])],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
             check=False,
@@ -70,13 +70,13 @@ def main() -> int:
     """0 when all passed with every interpreter of this machine, and there is one."""
     codes = {}
     for version in NODES:
-        python = interpreter(version)
+        python = find_interpreter(version)
         if not python:
             sys.stdout.write(f"Python {version}: none on this machine, so nothing was tried\n")
             continue
         sys.stdout.write(f"Python {version}: {python}\n")
         sys.stdout.flush()
-        codes[version] = tried(version, python, sys.argv[1:])
+        codes[version] = run_tests(version, python, sys.argv[1:])
     return max(codes.values(), default=1)
 
 

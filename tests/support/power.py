@@ -9,7 +9,7 @@ import pytest
 from devtools.lab.podman import Podman
 
 
-def reboot(podman: Podman, container: str) -> None:
+def reboot_node(podman: Podman, container: str) -> None:
     """Power off and on; where podman's own restart of the node (always) came in between, once more on."""
     done = podman.run("restart", "--time", "1", container, timeout=120)
     words = done.stderr.strip()
@@ -21,7 +21,7 @@ def reboot(podman: Podman, container: str) -> None:
     pytest.fail(f"{container} does not start again: {words}")
 
 
-def reboot_with_cables(
+def reboot_nodes_with_cables(
     podman: Podman, containers: Sequence[str], connect: Callable[[], None], seconds: int
 ) -> None:
     """Power nodes off and on. Their cables, which end with the nodes' namespaces, are there before systemd starts.

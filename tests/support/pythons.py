@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 NODES = ("3.9", "3.13")
 
 
-def interpreter(version: str) -> str:
+def find_interpreter(version: str) -> str:
     """An interpreter of that version on this machine; '' where there is none.
 
     A pyenv shim exists for versions that are not switched on: only running it tells.
@@ -30,7 +30,7 @@ def interpreter(version: str) -> str:
     return ""
 
 
-def laid_out(top: Path) -> Path:
+def copy_node_files(top: Path) -> Path:
     """Put the Ansible files of a node into a folder: its module_utils and Fullmesh's, and nothing else."""
     place = top / "ansible/module_utils"
     shutil.copytree(Path(next(iter(ansible.module_utils.__path__))), place)

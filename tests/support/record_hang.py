@@ -41,7 +41,7 @@ ON_FILES = {0, 1}
 RAW = ("healthy", "late_sleep", "sizes", "kinds", "groups_crossed")
 
 
-def make_place(venv: Path) -> None:
+def make_home(venv: Path) -> None:
     """Make a home for the job that only this process sees."""
     outside = Path(
         f"/proc/{os.getppid()}/ns"
@@ -55,7 +55,7 @@ def make_place(venv: Path) -> None:
     run(["ip", "link", "set", "lo", "up"], check=True)
 
 
-def native(pid: int) -> dict[str, Any]:
+def read_native_stack(pid: int) -> dict[str, Any]:
     """Return the main thread as the kernel shows it."""
     place = Path(f"/proc/{pid}/task/{pid}")
     words = (place / "syscall").read_text().split()
@@ -162,7 +162,7 @@ class Job:
             "groups": kept["groups"],
             "entries": entries[-40:],
             "threads": [] if gone else kept["threads"],
-            "native": {**recorder.NO_NATIVE} if gone else native(process.pid),
+            "native": {**recorder.NO_NATIVE} if gone else read_native_stack(process.pid),
             "raised": kept["raised"],
             "missing": missing,
         }
@@ -174,7 +174,7 @@ class Job:
             process.wait()
 
 
-def record(name: str, folder: Path) -> None:
+def record_job(name: str, folder: Path) -> None:
     """Run one job and write its files."""
     job = Job(name)
     try:
@@ -210,11 +210,11 @@ def record(name: str, folder: Path) -> None:
 
 def main(venv: str, folder: str, names: list[str]) -> None:
     """Record the named jobs, or all."""
-    make_place(Path(venv).resolve())
+    make_home(Path(venv).resolve())
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     for name in names or hang_jobs.JOBS:
-        record(name, place)
+        record_job(name, place)
 
 
 if __name__ == "__main__":

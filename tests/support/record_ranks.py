@@ -29,7 +29,7 @@ PORTS = "50000 54095"
 DEADLINE = 500
 
 
-def wire() -> None:
+def make_interfaces() -> None:
     """Two interfaces with the nodes' addresses, in the network that ``unshare`` gave to this process alone."""
     if len(Path("/proc/net/dev").read_text().splitlines()) != 3:  # two lines of headings, and lo
         raise SystemExit("start it with unshare --net: it gives addresses to a network of its own")
@@ -41,7 +41,7 @@ def wire() -> None:
     Path("/proc/sys/net/ipv4/ip_local_port_range").write_text(PORTS)
 
 
-def spec(name: str, rank: int, python: str, steps: list[str]) -> dict[str, Any]:
+def build_arguments(name: str, rank: int, python: str, steps: list[str]) -> dict[str, Any]:
     """Return the arguments of the role's query (roles/verify_cluster/tasks/job.yml)."""
     return {
         "run": name,
@@ -79,11 +79,11 @@ def main(python: str, folder: str) -> None:
     detach = importlib.import_module("ansible.module_utils.fullmesh.detach")
     steps = list(importlib.import_module("fullmesh.verify.rank_ends").STEPS)
     ranks.pick = lambda: None  # the interpreter may be where only this account may go
-    wire()
+    make_interfaces()
     with tempfile.TemporaryDirectory() as base:
         for rank, name in enumerate(ADDRESSES):
             detach.make_run_directory(name, base)
-            ranks.start_ranks(spec(name, rank, python, steps), base)
+            ranks.start_ranks(build_arguments(name, rank, python, steps), base)
         for name in ADDRESSES:
             found = ranks.collect_ranks(name, base, DEADLINE + 15)
             text = json.dumps(found, indent=1, sort_keys=True) + "\n"

@@ -34,7 +34,7 @@ READ_SECONDS = 0.04
 
 
 @contextmanager
-def limited(pid: int) -> Iterator[None]:
+def limit_cpu(pid: int) -> Iterator[None]:
     """A control group (version 1) that gives a process a fifth of a CPU."""
     CPU.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "cgroup", "-o", "cpu", "none", str(CPU)], check=True)
@@ -51,7 +51,7 @@ def limited(pid: int) -> Iterator[None]:
 
 
 @contextmanager
-def crowded(pid: int) -> Iterator[None]:
+def occupy_cpu(pid: int) -> Iterator[None]:
     """Other processes that never rest and come before this one."""
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.setpriority(os.PRIO_PROCESS, int(thread), BEHIND)
@@ -66,7 +66,7 @@ def crowded(pid: int) -> Iterator[None]:
 
 
 @contextmanager
-def slow_storage() -> Iterator[None]:
+def mount_slow_storage() -> Iterator[None]:
     """A file system of which each read takes a while."""
     Path(FILES).mkdir(exist_ok=True)
     server = Path(__file__).with_name("stalled_files.py")
@@ -81,7 +81,7 @@ def slow_storage() -> Iterator[None]:
         subprocess.run(["umount", FILES], check=True)
 
 
-def start(job: GoingJob, work: Path) -> list[subprocess.Popen[bytes]]:
+def start_job(job: GoingJob, work: Path) -> list[subprocess.Popen[bytes]]:
     """Start the ranks with the hook."""
     hook = work / "hook"
     hook.mkdir()
@@ -111,21 +111,21 @@ def start(job: GoingJob, work: Path) -> list[subprocess.Popen[bytes]]:
     return ranks
 
 
-def record(name: str, folder: Path) -> None:
+def record_job(name: str, folder: Path) -> None:
     """Run one job and write its file."""
     job = JOBS[name]
-    with slow_storage() if job.storage else nullcontext():
-        samples = sample(name, job)
+    with mount_slow_storage() if job.storage else nullcontext():
+        samples = sample_job(name, job)
     text = json.dumps({"samples": samples}, separators=(",", ":")).replace(sys.base_prefix, "/usr")
     write_record(folder / f"{name}.json", text)
 
 
-def sample(name: str, job: GoingJob) -> list[list[object]]:
+def sample_job(name: str, job: GoingJob) -> list[list[object]]:
     """Run a job, and look at it some times."""
     work = record_hang.HOME / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
-    ranks = start(job, work)
+    ranks = start_job(job, work)
     pids = [one.pid for one in ranks]
     try:
         deadline = time.monotonic() + record_hang.READY
@@ -135,14 +135,14 @@ def sample(name: str, job: GoingJob) -> list[list[object]]:
             time.sleep(0.1)
         with ExitStack() as stack:
             if job.quota:
-                stack.enter_context(limited(pids[1]))
+                stack.enter_context(limit_cpu(pids[1]))
             if job.hogs:
-                stack.enter_context(crowded(pids[1]))
+                stack.enter_context(occupy_cpu(pids[1]))
             time.sleep(RUNS)
             samples = []
             for number in range(LOOKS):
                 time.sleep(PAUSE if number else 0)
-                samples.append(look(job, pids))
+                samples.append(query_job(job, pids))
         return samples
     finally:
         for one in ranks:
@@ -150,7 +150,7 @@ def sample(name: str, job: GoingJob) -> list[list[object]]:
             one.wait()
 
 
-def look(job: GoingJob, pids: list[int]) -> list[object]:
+def query_job(job: GoingJob, pids: list[int]) -> list[object]:
     """Return the answer of the program on the node, with the names and numbers of another machine."""
     found: list[object] = []
     ranks = hang_look.read_ranks(hang_look.FoundRanks("", pids), "n1", hang_look.NodeEvidence())
@@ -162,11 +162,11 @@ def look(job: GoingJob, pids: list[int]) -> list[object]:
 
 def main(venv: str, folder: str, names: list[str]) -> None:
     """Record the jobs that are named, or all."""
-    record_hang.make_place(Path(venv).resolve())
+    record_hang.make_home(Path(venv).resolve())
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     for name in names or JOBS:
-        record(name, place)
+        record_job(name, place)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from unittest import mock
 from ansible.module_utils.fullmesh.transaction import engine
 
 
-def rehearsed(argv: list[str]) -> bool:
+def rehearse_rollback(argv: list[str]) -> bool:
     """Say whether *argv* asks systemd for a rehearsal, and do it here; this machine need not have a node's programs."""
     words = argv[-1].split() if argv else []
     if words[-1:] != ["rehearse"]:

@@ -37,12 +37,12 @@ CORE = ".".join(ansible.release.__version__.split(".")[:2])
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
-def always(_text: str) -> bool:
+def match_always(_text: str) -> bool:
     """Match every file of the pattern."""
     return True
 
 
-def drops(text: str) -> bool:
+def binds_underscore(text: str) -> bool:
     """Return whether a value is bound to the name ``_``, except by a lambda."""
     tree = ast.parse(text)
     of_lambdas = {
@@ -55,7 +55,7 @@ def drops(text: str) -> bool:
     )
 
 
-def late(text: str) -> bool:
+def is_documented_late(text: str) -> bool:
     """Return whether a plugin's documentation follows an import other than __future__'s."""
     first = re.search(r"^(?:import|from (?!__future__))", text, re.MULTILINE)
     said = re.search(r"^DOCUMENTATION", text, re.MULTILINE)
@@ -76,7 +76,7 @@ class Rule:
     code: str
     files: tuple[str, ...]
     why: str
-    where: Callable[[str], bool] = always
+    where: Callable[[str], bool] = match_always
 
 
 MODULES, CALLBACKS = "plugins/modules/*.py", "plugins/callback/*.py"
@@ -95,13 +95,13 @@ RULES = (
         "validate-modules:import-before-documentation",
         (MODULES, CALLBACKS),
         "imports come first, as everywhere; Ansible finds the documentation all the same",
-        late,
+        is_documented_late,
     ),
     Rule(
         "pylint:disallowed-name",
         ("**/*.py",),
         "_ is a value that nobody needs, as in Python's own manual",
-        drops,
+        binds_underscore,
     ),
     Rule(
         "pylint:ansible-bad-function",
@@ -160,7 +160,7 @@ OPINIONS = {
 }
 
 
-def ignored() -> Iterator[str]:
+def list_ignored_errors() -> Iterator[str]:
     """Return the lines of ``tests/sanity/ignore-X.Y.txt``."""
     for rule in RULES:
         for path in sorted({path for pattern in rule.files for path in OURS.glob(pattern)}):
@@ -172,7 +172,7 @@ def ignored() -> Iterator[str]:
             yield f"{file} pylint:{name} # an opinion of pylint's"
 
 
-def lay() -> None:
+def install_collections() -> None:
     """Install the collection without links, and the collections that it needs next to it."""
     shutil.rmtree(HOME / "tree", ignore_errors=True)
     TREE.mkdir(parents=True)
@@ -201,14 +201,14 @@ def lay() -> None:
     (packages,) = {Path(path) for path in ansible_collections.__path__}
     for name in BESIDE:
         (TREE / name).symlink_to(packages / name)
-    lines = sorted(ignored())
+    lines = sorted(list_ignored_errors())
     (OURS / "tests/sanity").mkdir(parents=True)
     (OURS / f"tests/sanity/ignore-{CORE}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     # without a repository ansible-test takes every file; with one it uses git's list
     subprocess.run(["git", "init", "-q", str(OURS)], check=True)
 
 
-def own_pip() -> None:
+def provide_pip() -> None:
     """Put Python's own pip where ansible-test keeps the program that would download one."""
     source = Path(ansible_test.__path__[0], "_internal/python_requirements.py").read_text()
     found = re.search(r"pip='([0-9.]+)'", source)
@@ -220,8 +220,8 @@ def own_pip() -> None:
 
 def main() -> int:
     """Run the tests. Return ansible-test's exit code."""
-    lay()
-    own_pip()
+    install_collections()
+    provide_pip()
     command = [
         "ansible-test",
         "sanity",

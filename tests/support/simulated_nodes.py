@@ -53,35 +53,35 @@ OLD = re.compile(r"gpu-el1\.lab\.example|10\.7[78]\.[12]\.1[12]\b")
 OF_MASTER = ("master", "rendezvous")
 
 
-def name_of(number: int) -> str:
+def make_node_name(number: int) -> str:
     """Return the name of a node, counted from 0."""
     return f"gpu-{number:04d}"
 
 
-def address_of(number: int) -> str:
+def make_cluster_address(number: int) -> str:
     """Return the cluster address of a node."""
     return f"10.78.{number // 250}.{number % 250 + 1}"
 
 
-def outer_of(number: int) -> str:
+def make_management_address(number: int) -> str:
     """Return the management address of a node."""
     return f"10.77.{number // 250}.{number % 250 + 1}"
 
 
-def mac_of(number: int, nic: int) -> str:
+def make_mac(number: int, nic: int) -> str:
     """Return the hardware address of an interface."""
     return f"02:00:00:{nic:02x}:{number // 256:02x}:{number % 256:02x}"
 
 
-def settings(count: int) -> HostVars:
+def make_inventory_settings(count: int) -> HostVars:
     """Return the inventory."""
     return {
-        name_of(number): {
-            "fullmesh_address": f"{address_of(number)}/16",
+        make_node_name(number): {
+            "fullmesh_address": f"{make_cluster_address(number)}/16",
             "fullmesh_interface": "eth1",
             "fullmesh_local_ranks": 1,
             "torch_runtime_accelerator": "cpu",
-            "ansible_host": outer_of(number),
+            "ansible_host": make_management_address(number),
         }
         for number in range(count)
     }
@@ -96,12 +96,12 @@ def read_recording(name: str) -> str:
 def rename_node(text: str, number: int) -> str:
     """Rename el1 in a text to another node. One pass replaces all, because a new address may contain an old one."""
     words = {
-        "gpu-el1.lab.example": f"{name_of(number)}.lab.example",
-        "10.78.2.11": address_of(number),
-        "10.78.2.12": address_of(0),
-        "10.78.1.11": address_of(number),
-        "10.77.2.11": outer_of(number),
-        "10.77.1.11": outer_of(number),
+        "gpu-el1.lab.example": f"{make_node_name(number)}.lab.example",
+        "10.78.2.11": make_cluster_address(number),
+        "10.78.2.12": make_cluster_address(0),
+        "10.78.1.11": make_cluster_address(number),
+        "10.77.2.11": make_management_address(number),
+        "10.77.1.11": make_management_address(number),
     }
     return OLD.sub(lambda found: words.get(found[0], found[0]), text)
 
@@ -113,25 +113,25 @@ def query_node_facts(number: int) -> NodeFacts:
     )
     for nic, one in enumerate(said["ansible_facts"]["fullmesh"]["interfaces"]):
         if one["name"] != "lo":
-            one["mac"] = mac_of(number, nic)
+            one["mac"] = make_mac(number, nic)
     said["resolved"] = {}
     return said
 
 
 def query_node(plan: ClusterPlan, number: int) -> LadderNodeResult:
     """Return the answer of ladder_node on a healthy node."""
-    name = name_of(number)
+    name = make_node_name(number)
     answer: LadderNodeResult = json.loads(rename_node(read_recording("el1"), number))
     facts, survey = answer["facts"], answer["facts"]["survey"]
     for nic, one in enumerate(survey["interfaces"]):
         if one["name"] != "lo":
-            one["mac"] = mac_of(number, nic)
+            one["mac"] = make_mac(number, nic)
     facts["names"]["plan"] = (
         {}
         if plan["nnodes"] > NAMES_IN_FULL
         else {
             **{one: [node["address"]] for one, node in plan["nodes"].items()},
-            f"{name}.lab.example": [address_of(number)],
+            f"{name}.lab.example": [make_cluster_address(number)],
         }
     )
     facts["limits"]["nofile"] = facts["limits"]["nofile_hard"] = 1 << 20
@@ -165,7 +165,7 @@ def load_connection() -> LinkResult:
     return contract.convert_value(LinkResult, held)
 
 
-def record(row: Any, own: str, silent: str = "") -> LinkResult:
+def make_connection_result(row: Any, own: str, silent: str = "") -> LinkResult:
     """Return the result of a connection, from a row of a schedule or a target. *silent* answers only itself."""
     verdict = "open" if row["kind"] != "outside" else "rejected"
     if row["node"] == silent and row["address"] != own:
@@ -176,10 +176,10 @@ def record(row: Any, own: str, silent: str = "") -> LinkResult:
 
 def pass_all(rows: Any, own: str) -> list[LinkResult]:
     """Return the results of connections to healthy listeners."""
-    return [record(row, own) for row in rows]
+    return [make_connection_result(row, own) for row in rows]
 
 
-def links(
+def query_links(
     plan: ClusterPlan, opened: schedule.Opened, name: str, scope: ProbeScope, silent: str = ""
 ) -> LadderLinksResult:
     """Return the answer of ladder_links on a healthy node."""
@@ -192,17 +192,17 @@ def links(
     }
     rows = schedule.build_sweep(plan, opened, name, scope)
     if rows:
-        found = [record(row, own, silent) for row in rows]
+        found = [make_connection_result(row, own, silent) for row in rows]
         made["links"], made["swept"] = condense_sweep(
             rows, len(rows), found, plan["master"]["node"]
         )
     else:
         rows = schedule.list_full_targets(plan, opened, name, scope)
-        made["links"] = [record(row, own, silent) for row in rows]
+        made["links"] = [make_connection_result(row, own, silent) for row in rows]
     return made
 
 
-def listeners(plan: ClusterPlan, name: str, scope: ProbeScope) -> StartedRanks:
+def query_listeners(plan: ClusterPlan, name: str, scope: ProbeScope) -> StartedRanks:
     """Return ladder_gloo's report of the listeners of a healthy node."""
     held = records.load_diagnosis("healthy")["nodes"]["el1"]["started"]["listeners"]
     own = plan["nodes"][name]["address"]
@@ -238,25 +238,25 @@ def make_plan(count: int) -> ClusterPlan:
     return derive_plan(
         {
             name: {k: v for k, v in own.items() if not k.startswith("ansible_")}
-            for name, own in settings(count).items()
+            for name, own in make_inventory_settings(count).items()
         }
     )
 
 
-def hostvars(count: int, silent: str = "") -> tuple[ClusterPlan, HostVars]:
+def make_hostvars(count: int, silent: str = "") -> tuple[ClusterPlan, HostVars]:
     """Return the plan and all registered answers, as Ansible has them. *silent* is a node that no node reaches."""
-    plan, held = make_plan(count), settings(count)
+    plan, held = make_plan(count), make_inventory_settings(count)
     scope = schedule.build_probe_scope(plan, "auto", [], False, RUN)
-    looks = {name_of(number): query_node(plan, number) for number in range(count)}
+    looks = {make_node_name(number): query_node(plan, number) for number in range(count)}
     opened = {peer: answer["ports"] for peer, answer in looks.items()}
     for number in range(count):
-        name = name_of(number)
+        name = make_node_name(number)
         own = held[name]
         own["__preflight"] = query_node_facts(number)
         own["ansible_facts"] = own["__preflight"]["ansible_facts"]
         own["__verify_cluster_node"] = looks[name]
-        own["__verify_cluster_links"] = links(plan, opened, name, scope, silent)
-        own["__verify_cluster_started"] = listeners(plan, name, scope)
+        own["__verify_cluster_links"] = query_links(plan, opened, name, scope, silent)
+        own["__verify_cluster_started"] = query_listeners(plan, name, scope)
         own["__verify_cluster_gloo"] = collect_finished_rank(plan, name)
     return plan, held
 
@@ -281,9 +281,9 @@ def group_diagnosis_answers(plan: ClusterPlan, held: HostVars) -> dict[str, Any]
     return {"__diagnose_plan": plan, **found}
 
 
-def result(count: int, silent: str = "") -> Result:
+def make_result(count: int, silent: str = "") -> Result:
     """Return the result of a verification of these answers."""
-    plan, held = hostvars(count, silent)
+    plan, held = make_hostvars(count, silent)
     scope = schedule.build_probe_scope(plan, "auto", [], False, RUN)
     about = {
         "name": RUN,

@@ -60,7 +60,7 @@ while True:
 """
 
 
-def going(body: str, **more: object) -> GoingJob:
+def make_loop_script(body: str, **more: object) -> GoingJob:
     """Every rank runs the same loop with this body in it."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     return GoingJob(HEAD.replace("BODY\n", lines), **more)  # type: ignore[arg-type]
@@ -185,45 +185,51 @@ while True:
 """
 ONE = "if rank == 1:\n    "
 JOBS: dict[str, GoingJob] = {
-    "slow_sleep": going(ONE + "time.sleep(0.04)"),
-    "slow_tenth": going(ONE + "if step % 8 == 0:\n        time.sleep(0.3)"),
-    "slow_data": going(ONE + "compute(0.03)"),
-    "slow_quota": going("compute(0.006)", quota=True),
-    "slow_cpu": going("compute(0.006)", hogs=True),
+    "slow_sleep": make_loop_script(ONE + "time.sleep(0.04)"),
+    "slow_tenth": make_loop_script(ONE + "if step % 8 == 0:\n        time.sleep(0.3)"),
+    "slow_data": make_loop_script(ONE + "compute(0.03)"),
+    "slow_quota": make_loop_script("compute(0.006)", quota=True),
+    "slow_cpu": make_loop_script("compute(0.006)", hogs=True),
     "slow_loader": GoingJob(
         TRAIN.replace("WORKERS", "1").replace("ready()", "ready(); step = 0"),
         files={"data.py": SAMPLES},
     ),
-    "slow_gc": going(
+    "slow_gc": make_loop_script(
         "global heap\nif step == 1:\n    heap = [[number] for number in range(150_000)]\n"
         "if rank == 1:\n    gc.collect()"
     ),
-    "slow_lock": going(
+    "slow_lock": make_loop_script(
         "global lock\nif step == 1:\n    lock = threading.Lock()\n"
         "    def upload():\n        while True:\n            with lock:\n                time.sleep(0.05)\n"
         "            time.sleep(0.001)\n"
         "    threading.Thread(target=upload, name='upload', daemon=True).start()\n"
         "if rank == 1:\n    with lock:\n        pass"
     ),
-    "slow_child": going(ONE + "subprocess.run(['sleep', '0.05'])"),
-    "slow_files": going(
+    "slow_child": make_loop_script(ONE + "subprocess.run(['sleep', '0.05'])"),
+    "slow_files": make_loop_script(
         ONE + f"with open('{FILES}/batch', 'rb', buffering=0) as file:\n        file.read(4096)",
         storage=True,
     ),
     "slow_ddp": GoingJob(DDP.replace("ROWS", "512 if rank == 1 else 64")),
-    "slow_node": going("if rank >= 2:\n    time.sleep(0.04 * random.uniform(0.8, 1.2))", world=4),
-    "slow_of_four": going(
+    "slow_node": make_loop_script(
+        "if rank >= 2:\n    time.sleep(0.04 * random.uniform(0.8, 1.2))", world=4
+    ),
+    "slow_of_four": make_loop_script(
         "time.sleep(0.03 * random.uniform(0.5, 1.5))\nif rank == 2:\n    time.sleep(0.05)", world=4
     ),
     "slow_pair": GoingJob(GROUPS.replace("SLOW", "(0.05 if rank == 3 else 0)"), world=4),
-    "healthy_even": going("pass"),
-    "healthy_four": going("pass", world=4),
-    "healthy_varied": going("time.sleep(random.lognormvariate(-4, 0.8))"),
-    "healthy_varied_four": going("time.sleep(random.lognormvariate(-4, 0.8))", world=4),
-    "healthy_turns": going("time.sleep(0.04 if step % 2 == rank else 0.01)"),
-    "healthy_long_texts": going("time.sleep(0.06 if random.random() < 0.1 else 0.01)"),
-    "healthy_checkpoints": going("if rank == 0 and step % 100 == 0:\n    time.sleep(0.5)"),
-    "healthy_logs": going("if rank == 0:\n    sys.stderr.write('')\n    compute(0.0005)"),
+    "healthy_even": make_loop_script("pass"),
+    "healthy_four": make_loop_script("pass", world=4),
+    "healthy_varied": make_loop_script("time.sleep(random.lognormvariate(-4, 0.8))"),
+    "healthy_varied_four": make_loop_script("time.sleep(random.lognormvariate(-4, 0.8))", world=4),
+    "healthy_turns": make_loop_script("time.sleep(0.04 if step % 2 == rank else 0.01)"),
+    "healthy_long_texts": make_loop_script("time.sleep(0.06 if random.random() < 0.1 else 0.01)"),
+    "healthy_checkpoints": make_loop_script(
+        "if rank == 0 and step % 100 == 0:\n    time.sleep(0.5)"
+    ),
+    "healthy_logs": make_loop_script(
+        "if rank == 0:\n    sys.stderr.write('')\n    compute(0.0005)"
+    ),
     "healthy_ddp": GoingJob(DDP.replace("ROWS", "random.randint(32, 96)")),
     "healthy_ddp_four": GoingJob(DDP.replace("ROWS", "64"), world=4),
     "healthy_fsdp": GoingJob(FSDP.replace("ROWS", "64")),

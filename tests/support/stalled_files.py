@@ -38,7 +38,7 @@ ANSWER = struct.Struct("=IiQ")  # len, error, unique
 NOT_THERE, NOT_KNOWN = 2, 38  # ENOENT, ENOSYS
 
 
-def attributes(node):
+def pack_attributes(node):
     """Struct fuse_attr of the directory or the file."""
     size, mode = (0, 0o40755) if node == ROOT else (SIZE, 0o100644)
     return struct.pack(
@@ -46,19 +46,19 @@ def attributes(node):
     )
 
 
-def reply(opcode, node, body):
+def send_reply(opcode, node, body):
     """Error and data of an answer."""
     if opcode == INIT:
         return 0, struct.pack("=IIIIHHIIHH", 7, 31, 65536, 0, 8, 8, 65536, 1, 16, 0) + bytes(28)
     if opcode == LOOKUP:
         found = body.rstrip(b"\0") == NAME
         return (
-            (0, struct.pack("=QQQQII", FILE, 0, 0, 0, 0, 0) + attributes(FILE))
+            (0, struct.pack("=QQQQII", FILE, 0, 0, 0, 0, 0) + pack_attributes(FILE))
             if found
             else (-NOT_THERE, b"")
         )
     if opcode == GETATTR:
-        return 0, struct.pack("=QII", 0, 0, 0) + attributes(node)
+        return 0, struct.pack("=QII", 0, 0, 0) + pack_attributes(node)
     if opcode in (OPEN, OPENDIR):
         return 0, struct.pack("=QII", 0, DIRECT if opcode == OPEN else 0, 0)
     if opcode == READ:
@@ -84,7 +84,7 @@ def main():
             continue
         if opcode == READ and len(sys.argv) > 2:
             time.sleep(float(sys.argv[2]))
-        error, data = reply(opcode, node, asked[HEADER.size :])
+        error, data = send_reply(opcode, node, asked[HEADER.size :])
         os.write(device, ANSWER.pack(ANSWER.size + len(data), error, unique) + data)
 
 

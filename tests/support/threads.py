@@ -220,7 +220,7 @@ class Answer:
     wrong: tuple[str, ...]
 
 
-def read() -> list[Thread]:
+def read_threads() -> list[Thread]:
     """All threads."""
     return [
         Thread(
@@ -242,7 +242,7 @@ def find_heads(lines: Sequence[str]) -> list[LogFinding]:
     return judge_logs(tally).heads
 
 
-def answer(thread: Thread) -> Answer:
+def answer_thread(thread: Thread) -> Answer:
     """Ask explain-log about a thread."""
     heads = find_heads(thread.lines)
     codes = CAUSES[thread.cause]
@@ -261,12 +261,12 @@ def answer(thread: Thread) -> Answer:
     return Answer(thread, verdict, tuple(h.code for h in heads), wrong)
 
 
-def score(threads: Iterable[Thread], *, held_out: bool) -> list[Answer]:
+def score_threads(threads: Iterable[Thread], *, held_out: bool) -> list[Answer]:
     """The answers about one half."""
-    return [answer(thread) for thread in threads if thread.held_out is held_out]
+    return [answer_thread(thread) for thread in threads if thread.held_out is held_out]
 
 
-def counted(answers: Sequence[Answer]) -> Counter[str]:
+def count_verdicts(answers: Sequence[Answer]) -> Counter[str]:
     """How often each verdict was given."""
     return Counter(one.verdict for one in answers)
 
@@ -276,12 +276,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--held-out", action="store_true")
     held_out = parser.parse_args().held_out
-    answers = score(read(), held_out=held_out)
+    answers = score_threads(read_threads(), held_out=held_out)
     for one in answers:
         if one.verdict != RIGHT or one.wrong:
             said = " ".join(one.said) or "-"
             sys.stdout.write(f"{one.verdict:8}{one.thread.cause:22}{one.thread.address:48}{said}\n")
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in counted(answers).most_common())
+    counts = ", ".join(
+        f"{count} {verdict}" for verdict, count in count_verdicts(answers).most_common()
+    )
     named = sum(len(one.wrong) for one in answers)
     sys.stdout.write(f"{len(answers)} threads: {counts}; {named} causes named wrongly\n")
 

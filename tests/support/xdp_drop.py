@@ -21,40 +21,42 @@ DROP, PASS = 1, 2
 IPV4, TCP = 0x0008, 6  # the type as a little-endian machine loads it
 
 
-def insn(op: int, dst: int = 0, src: int = 0, off: int = 0, imm: int = 0) -> bytes:
+def pack_instruction(op: int, dst: int = 0, src: int = 0, off: int = 0, imm: int = 0) -> bytes:
     """One instruction: linux/bpf.h, struct bpf_insn."""
     return struct.pack("=BBhi", op, dst | src << 4, off, imm)
 
 
-def program(first: int, last: int) -> bytes:
+def build_program(first: int, last: int) -> bytes:
     """Drop IPv4 TCP to the ports from *first* to *last*, pass all else."""
     steps: list[bytes | tuple[int, int, int, int]] = [
-        insn(0x61, 2, 1, 0),  # r2 = the frame
-        insn(0x61, 3, 1, 4),  # r3 = its end
-        insn(0xBF, 4, 2),
-        insn(0x07, 4, imm=38),
+        pack_instruction(0x61, 2, 1, 0),  # r2 = the frame
+        pack_instruction(0x61, 3, 1, 4),  # r3 = its end
+        pack_instruction(0xBF, 4, 2),
+        pack_instruction(0x07, 4, imm=38),
         (0x2D, 4, 3, 0),  # too short
-        insn(0x69, 5, 2, 12),
+        pack_instruction(0x69, 5, 2, 12),
         (0x55, 5, 0, IPV4),
-        insn(0x71, 5, 2, 23),
+        pack_instruction(0x71, 5, 2, 23),
         (0x55, 5, 0, TCP),
-        insn(0x69, 5, 2, 36),
-        insn(0xDC, 5, imm=16),  # to this machine's order
+        pack_instruction(0x69, 5, 2, 36),
+        pack_instruction(0xDC, 5, imm=16),  # to this machine's order
         (0xA5, 5, 0, first),
         (0x25, 5, 0, last),
-        insn(0xB7, 0, imm=DROP),
-        insn(0x95),
-        insn(0xB7, 0, imm=PASS),
-        insn(0x95),
+        pack_instruction(0xB7, 0, imm=DROP),
+        pack_instruction(0x95),
+        pack_instruction(0xB7, 0, imm=PASS),
+        pack_instruction(0x95),
     ]
     passes = len(steps) - 2
     return b"".join(
-        one if isinstance(one, bytes) else insn(one[0], one[1], one[2], passes - place - 1, one[3])
+        one
+        if isinstance(one, bytes)
+        else pack_instruction(one[0], one[1], one[2], passes - place - 1, one[3])
         for place, one in enumerate(steps)
     )
 
 
-def loaded(code: bytes) -> int:
+def load_program(code: bytes) -> int:
     """The program in the kernel, as a file descriptor."""
     text = ctypes.create_string_buffer(code)
     licence = ctypes.create_string_buffer(b"GPL")
@@ -75,7 +77,7 @@ def loaded(code: bytes) -> int:
     return found
 
 
-def attach(card: str, program_fd: int) -> None:
+def attach_program(card: str, program_fd: int) -> None:
     """Give a card a program; -1 takes it away."""
     inner = struct.pack("=HHi", 8, IFLA_XDP_FD, program_fd)
     nest = struct.pack("=HH", 4 + len(inner), IFLA_XDP | NESTED) + inner
@@ -91,4 +93,6 @@ def attach(card: str, program_fd: int) -> None:
 
 if __name__ == "__main__":
     name, lowest, highest, what = sys.argv[1:]
-    attach(name, loaded(program(int(lowest), int(highest))) if what == "on" else -1)
+    attach_program(
+        name, load_program(build_program(int(lowest), int(highest))) if what == "on" else -1
+    )

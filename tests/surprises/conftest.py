@@ -8,7 +8,7 @@ import pytest
 from faults.bench import KERNEL_RANGE, fullmesh, start_bench
 from faults.conftest import set_addresses
 
-from .ground import Ground, grounds_of
+from .ground import Ground, group_nodes
 
 LAB = "surprises"
 PAIRS = 3  # of nodes; what each costs is waiting, so three of them go through three faults in the time of one
@@ -20,7 +20,7 @@ def grounds() -> Iterator[list[Ground]]:
     fullmesh("lab", "down", "--name", LAB)
     made = start_bench(LAB, 2 * PAIRS, KERNEL_RANGE)
     set_addresses(made)
-    yield grounds_of(made)
+    yield group_nodes(made)
     fullmesh("lab", "down", "--name", LAB)
 
 

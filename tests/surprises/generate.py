@@ -48,7 +48,7 @@ class Surprise:
             yield replace(self, parts=(*self.parts[:index], *self.parts[index + 1 :]))
 
 
-def port_range(dice: random.Random) -> str:
+def draw_ports(dice: random.Random) -> str:
     """Draw ports of the range, or the named ones: one, some, a part of the range, all."""
     first = dice.randint(FIRST, LAST - 1)
     return dice.choice(
@@ -64,7 +64,7 @@ def port_range(dice: random.Random) -> str:
     )
 
 
-def conditions(dice: random.Random, incoming: bool) -> list[str]:
+def draw_conditions(dice: random.Random, incoming: bool) -> list[str]:
     """Draw conditions of an nftables rule, some of which make no difference."""
     near, far = ("daddr", "saddr") if incoming else ("saddr", "daddr")
     pool: list[Callable[[], str]] = [
@@ -77,9 +77,9 @@ def conditions(dice: random.Random, incoming: bool) -> list[str]:
         lambda: (
             ("iifname" if incoming else "oifname") + dice.choice([" eth1", ' "eth*"', " != lo"])
         ),
-        lambda: f"tcp dport {port_range(dice)}",
-        lambda: f"tcp dport {port_range(dice)}",
-        lambda: f"tcp sport {port_range(dice)}",
+        lambda: f"tcp dport {draw_ports(dice)}",
+        lambda: f"tcp dport {draw_ports(dice)}",
+        lambda: f"tcp sport {draw_ports(dice)}",
         lambda: dice.choice(
             ["ct state new", "ct state established", "ct state { new, untracked }"]
         ),
@@ -110,7 +110,7 @@ def conditions(dice: random.Random, incoming: bool) -> list[str]:
     return found
 
 
-def nft(dice: random.Random) -> Surprise:
+def draw_nft_rule(dice: random.Random) -> Surprise:
     """Draw a rule in its own table."""
     family = dice.choice(["inet", "inet", "ip", "netdev"])
     hook = (
@@ -119,7 +119,7 @@ def nft(dice: random.Random) -> Surprise:
         else dice.choice(["input", "output", "prerouting", "postrouting"])
     )
     incoming = hook in ("input", "prerouting", "ingress")
-    parts = conditions(dice, incoming)
+    parts = draw_conditions(dice, incoming)
     if family == "netdev":
         parts = [p for p in parts if not p.startswith(("ct ", "meta skuid", "fib "))] or [
             "ip saddr $PEER"
@@ -153,7 +153,7 @@ def nft(dice: random.Random) -> Surprise:
     )
 
 
-def policy(dice: random.Random) -> Surprise:
+def draw_policy(dice: random.Random) -> Surprise:
     """Draw a chain that drops everything unknown."""
     hook = dice.choice(["input", "output"])
     side = "iifname" if hook == "input" else "oifname"
@@ -170,7 +170,7 @@ def policy(dice: random.Random) -> Surprise:
     )
 
 
-def nat(dice: random.Random) -> Surprise:
+def draw_nat(dice: random.Random) -> Surprise:
     """Draw address translation: another target or another sender."""
     rule, hook, prio = dice.choice(
         [
@@ -190,7 +190,7 @@ def nat(dice: random.Random) -> Surprise:
     )
 
 
-def marked(dice: random.Random) -> Surprise:
+def draw_mark(dice: random.Random) -> Surprise:
     """Draw a mark by the packet filter, and a rule that uses the mark."""
     action = dice.choice(["prohibit", "blackhole", f"lookup {PREF}"])
     text = (
@@ -205,7 +205,7 @@ def marked(dice: random.Random) -> Surprise:
     return Surprise("rule", do, undo, ("fwmark", "mark", TABLE, "blackhole", "prohibit"))
 
 
-def route(dice: random.Random) -> Surprise:
+def draw_route(dice: random.Random) -> Surprise:
     """Draw a more specific route to the peer."""
     where = dice.choice(["$PEER/32", "$PEER/32", "${PEER%.*}.8/29"])
     what = dice.choice(
@@ -233,7 +233,7 @@ def route(dice: random.Random) -> Surprise:
     )
 
 
-def rule(dice: random.Random) -> Surprise:
+def draw_routing_rule(dice: random.Random) -> Surprise:
     """Draw a rule that selects another table, or none."""
     selector = dice.choice(
         [
@@ -262,7 +262,7 @@ def rule(dice: random.Random) -> Surprise:
     )
 
 
-def neighbour(dice: random.Random) -> Surprise:
+def draw_neighbor(dice: random.Random) -> Surprise:
     """Draw an entry of the neighbor table, or a change of how it is filled."""
     do, undo = dice.choice(
         [
@@ -289,7 +289,7 @@ def neighbour(dice: random.Random) -> Surprise:
     return Surprise("neighbour", do, undo, ("neigh", "ARP", "arp"))
 
 
-def tc(dice: random.Random) -> Surprise:
+def draw_queue(dice: random.Random) -> Surprise:
     """Draw a queue that is too slow, or too short."""
     what = dice.choice(
         [
@@ -310,7 +310,7 @@ def tc(dice: random.Random) -> Surprise:
     )
 
 
-def sysctl(dice: random.Random) -> Surprise:
+def draw_sysctl(dice: random.Random) -> Surprise:
     """Draw a setting of the network namespace. Many do no harm."""
     key, value = dice.choice(
         [
@@ -348,7 +348,7 @@ def sysctl(dice: random.Random) -> Surprise:
     )
 
 
-def link(dice: random.Random) -> Surprise:
+def draw_link_change(dice: random.Random) -> Surprise:
     """Draw a change of the interface, of its address, or of IPsec policies."""
     do, undo = dice.choice(
         [
@@ -378,7 +378,7 @@ def link(dice: random.Random) -> Surprise:
     )
 
 
-def names(dice: random.Random) -> Surprise:
+def draw_hosts_change(dice: random.Random) -> Surprise:
     """Draw a change of /etc/hosts, where a job looks up its own name."""
     address = dice.choice(["127.0.1.1", "127.0.0.1", "192.0.2.77", "$PEER", "::1"])
     do = (
@@ -388,7 +388,7 @@ def names(dice: random.Random) -> Surprise:
     return Surprise("names", do, "cat /run/surprise.old > /etc/hosts", ("name", "hosts"))
 
 
-def environment(dice: random.Random) -> Surprise:
+def draw_environment_change(dice: random.Random) -> Surprise:
     """Draw a change of /etc/environment, which every login reads."""
     line = dice.choice(
         [
@@ -408,22 +408,22 @@ def environment(dice: random.Random) -> Surprise:
 
 
 MAKERS: tuple[tuple[Callable[[random.Random], Surprise], int], ...] = (
-    (nft, 10),
-    (policy, 1),
-    (nat, 2),
-    (marked, 1),
-    (route, 4),
-    (rule, 4),
-    (neighbour, 2),
-    (tc, 2),
-    (sysctl, 3),
-    (link, 3),
-    (names, 1),
-    (environment, 1),
+    (draw_nft_rule, 10),
+    (draw_policy, 1),
+    (draw_nat, 2),
+    (draw_mark, 1),
+    (draw_route, 4),
+    (draw_routing_rule, 4),
+    (draw_neighbor, 2),
+    (draw_queue, 2),
+    (draw_sysctl, 3),
+    (draw_link_change, 3),
+    (draw_hosts_change, 1),
+    (draw_environment_change, 1),
 )
 
 
-def surprise(seed: int) -> Surprise:
+def draw_surprise(seed: int) -> Surprise:
     """Return the fault of a seed."""
     dice = random.Random(seed)  # noqa: S311 (no secret)
     maker = dice.choices([m for m, _ in MAKERS], [weight for _, weight in MAKERS])[0]

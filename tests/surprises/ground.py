@@ -32,7 +32,7 @@ LINK_SECONDS = 1.3  # playbooks/diagnosis/vars.yml
 Failed = dict[tuple[str, str, int], str]
 
 
-def grounds_of(made: Bench) -> list[Ground]:
+def group_nodes(made: Bench) -> list[Ground]:
     """Group the nodes in pairs. Each pair has its own oracle and diagnosis, and a fault stays on its node."""
     names = list(made.nodes)
     found = [Ground(made, two) for two in zip(names[::2], names[1::2], strict=True)]

@@ -28,7 +28,7 @@ FIXED = (32768, 41000, 47001, 52222, 58888, 60999)
 GET_ADDRESS = 0x8915  # SIOCGIFADDR
 
 
-def variables():
+def read_login_variables():
     """Return the variables that a login gets from /etc/environment."""
     try:
         with open("/etc/environment") as stream:
@@ -38,9 +38,9 @@ def variables():
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
-def announced():
+def find_announced_address():
     """Return the address that Gloo announces: of the configured interface, otherwise of the host's own name."""
-    interface = variables().get("GLOO_SOCKET_IFNAME", "")
+    interface = read_login_variables().get("GLOO_SOCKET_IFNAME", "")
     if interface:
         for name in interface.split(","):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -63,7 +63,7 @@ def announced():
     return "127.0.0.1"
 
 
-def answer(held):
+def echo_payload(held):
     """Read the payload, and send it back."""
     with held:
         held.settimeout(30)
@@ -76,17 +76,17 @@ def answer(held):
             pass
 
 
-def accept(listener):
+def serve_clients(listener):
     """Serve every client."""
     while True:
         try:
             held, _ = listener.accept()
         except OSError:
             return
-        threading.Thread(target=answer, args=(held,), daemon=True).start()
+        threading.Thread(target=echo_payload, args=(held,), daemon=True).start()
 
 
-def serve(own, store, more):
+def open_listeners(own, store, more):
     """Listen, and print the addresses. *store*: also on the store's port. *more*: additional ports."""
     ports = []
     for port in (*FIXED, 0, 0, *((MASTER,) if store else ()), *more):
@@ -100,19 +100,19 @@ def serve(own, store, more):
                 ports.append([port, error.errno])
             continue
         ports.append([listener.getsockname()[1], 0])
-        threading.Thread(target=accept, args=(listener,), daemon=True).start()
-    sys.stdout.write(json.dumps({"announced": announced(), "ports": ports}) + "\n")
+        threading.Thread(target=serve_clients, args=(listener,), daemon=True).start()
+    sys.stdout.write(json.dumps({"announced": find_announced_address(), "ports": ports}) + "\n")
     sys.stdout.flush()
     sys.stdin.read()
 
 
-def lost(held):
+def count_lost_segments(held):
     """Return the number of lost segments from struct tcp_info (linux/tcp.h)."""
     raw = held.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256).ljust(256, b"\0")
     return max(0, struct.unpack_from("I", raw, 100)[0] - struct.unpack_from("I", raw, 216)[0])
 
 
-def once(address, port, seconds):
+def try_connection(address, port, seconds):
     """Try one connection in both directions. Return the error ("" for none) and the retransmissions."""
     ends = time.monotonic() + seconds
     try:
@@ -124,18 +124,20 @@ def once(address, port, seconds):
                 left -= len(held.recv(65536)) or left * 2
             if left:
                 return ("late" if left > 0 else "closed"), 0
-            return ("lost" if lost(held) >= LOST_LEAST else ""), lost(held)
+            return ("lost" if count_lost_segments(held) >= LOST_LEAST else ""), count_lost_segments(
+                held
+            )
     except OSError as error:
         return str(error.errno or error), 0
 
 
-def attempt(found, again, key, address, port):
+def try_twice(found, again, key, address, port):
     """Try twice, the second time with a longer timeout, so that a slow peer does not count as cut off."""
-    said, again[key] = once(address, port, SECONDS)
-    found[key] = said and once(address, port, 2 * SECONDS)[0]
+    said, again[key] = try_connection(address, port, SECONDS)
+    found[key] = said and try_connection(address, port, 2 * SECONDS)[0]
 
 
-def at_once(work, arguments):
+def run_at_once(work, arguments):
     """Run one thread for each argument."""
     threads = [threading.Thread(target=work, args=one) for one in arguments]
     for thread in threads:
@@ -148,12 +150,12 @@ def try_all(targets):
     """Try all targets at the same time."""
     found, again, twice = {}, {}, []
     where = {f"{name} {port}": (address, port) for name, address, port in targets}
-    at_once(attempt, [(found, again, key, *place) for key, place in where.items()])
+    run_at_once(try_twice, [(found, again, key, *place) for key, place in where.items()])
 
     def once_more(key):
         ends = time.monotonic() + SECONDS
         for _ in range(AGAIN):
-            if time.monotonic() < ends and once(*where[key], SECONDS)[1]:
+            if time.monotonic() < ends and try_connection(*where[key], SECONDS)[1]:
                 twice.append(key)
 
     # One lost segment per connection can be the first one, which gets through a second later.
@@ -162,7 +164,7 @@ def try_all(targets):
     for name in {key.split()[0] for key in again}:
         some = [key for key, count in again.items() if key.split()[0] == name and count]
         if len(some) >= CONNECTIONS_LEAST:
-            at_once(once_more, [(key,) for key in some])
+            run_at_once(once_more, [(key,) for key in some])
         if len(twice) >= CONNECTIONS_LEAST:
             found.update({key: found[key] or "lost" for key in set(twice)})
         twice.clear()
@@ -173,7 +175,7 @@ if __name__ == "__main__":
     os.setgid(ACCOUNT)
     os.setuid(ACCOUNT)
     if sys.argv[1] == "serve":
-        serve(
+        open_listeners(
             sys.argv[2],
             "store" in sys.argv[3:],
             [int(one) for one in sys.argv[3:] if one.isdigit()],

@@ -25,9 +25,9 @@ from faults.conftest import set_addresses
 from fullmesh.settings import ROOT
 
 from . import table
-from .generate import Surprise, surprise
-from .ground import Ground, grounds_of
-from .score import Score, doubted, good, judged, of_now
+from .generate import Surprise, draw_surprise
+from .ground import Ground, group_nodes
+from .score import Score, drop_boot_findings, is_flawless, list_doubted_ports, score_diagnosis
 
 WORK = ROOT / ".fullmesh/surprises"
 TRIED = 17  # connections of the oracle: eight ports in both directions, and the store's
@@ -36,33 +36,33 @@ SHRINK_MOST = 6
 ASKED_AGAIN = 6
 
 
-def keep(row: Score, path: Path) -> None:
+def add_row(row: Score, path: Path) -> None:
     """Add a row."""
     with path.open("a") as stream:
         stream.write(json.dumps(row.as_dict()) + "\n")
 
 
-def attempt(ground: Ground, seed: int, fault: Surprise) -> Score | None:
+def try_fault(ground: Ground, seed: int, fault: Surprise) -> Score | None:
     """Make a fault, then run the oracle and the diagnosis. Return None if the kernel rejects the fault."""
     try:
         with ground.broken(fault) as victim:
             failed = ground.oracle()
             begun = time.monotonic()
-            said = of_now(ground.diagnose()["findings"])
+            said = drop_boot_findings(ground.diagnose()["findings"])
             took = time.monotonic() - begun
             for _ in range(ASKED_AGAIN if said else 0):
                 # a random match, a rate limit or the kernel's choice of ports may affect only one
                 # of the two
-                failed = failed or ground.oracle(doubted(said))
+                failed = failed or ground.oracle(list_doubted_ports(said))
     except AssertionError as refused:
-        say(f"{seed:4} not made: {str(refused)[-120:].strip()}")
+        print_line(f"{seed:4} not made: {str(refused)[-120:].strip()}")
         return None
     about = {"seed": seed, "kind": fault.kind, "script": fault.script, "victim": victim}
-    row = judged(about, fault.words, failed, TRIED, said)
+    row = score_diagnosis(about, fault.words, failed, TRIED, said)
     return replace(row, seconds=round(took, 1))
 
 
-def attempts(
+def try_faults(
     grounds: Sequence[Ground], seeds: Iterable[int], *, shrink: bool = False
 ) -> Iterator[Score | None]:
     """Make a fault for each seed, in order.
@@ -76,12 +76,12 @@ def attempts(
         free.put(ground)
 
     def one(seed: int) -> Score | None:
-        ground, fault = free.get(), surprise(seed)
+        ground, fault = free.get(), draw_surprise(seed)
         try:
-            row = attempt(ground, seed, fault)
-            if shrink and row and not good(row):
-                fault = shrunk(ground, seed, fault)
-                row = attempt(ground, seed, fault) or row
+            row = try_fault(ground, seed, fault)
+            if shrink and row and not is_flawless(row):
+                fault = shrink_fault(ground, seed, fault)
+                row = try_fault(ground, seed, fault) or row
             left = ground.oracle()
             assert not left, f"seed {seed} was not taken back: {fault.undo}: {left}"
             return row
@@ -92,12 +92,12 @@ def attempts(
         yield from pool.map(one, seeds)
 
 
-def shrunk(ground: Ground, seed: int, fault: Surprise) -> Surprise:
+def shrink_fault(ground: Ground, seed: int, fault: Surprise) -> Surprise:
     """Return the smallest fault that is still misjudged."""
     for _ in range(SHRINK_MOST):
         for smaller in fault.smaller():
-            row = attempt(ground, seed, smaller)
-            if row and not good(row):
+            row = try_fault(ground, seed, smaller)
+            if row and not is_flawless(row):
                 fault = smaller
                 break
         else:
@@ -106,7 +106,7 @@ def shrunk(ground: Ground, seed: int, fault: Surprise) -> Surprise:
 
 
 @contextmanager
-def load(processes: int) -> Iterator[None]:
+def load_cpus(processes: int) -> Iterator[None]:
     """Keep the CPUs busy."""
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(processes)]
     try:
@@ -117,29 +117,29 @@ def load(processes: int) -> Iterator[None]:
             one.wait()
 
 
-def healthy(ground: Ground, count: int, processes: int) -> Iterator[Score]:
+def diagnose_healthy_nodes(ground: Ground, count: int, processes: int) -> Iterator[Score]:
     """Diagnose healthy nodes while the CPUs are busy."""
-    with load(processes):
+    with load_cpus(processes):
         for index in range(count):
             begun = time.monotonic()
-            findings = of_now(ground.diagnose()["findings"])
+            findings = drop_boot_findings(ground.diagnose()["findings"])
             about = {
                 "seed": -1 - index,
                 "kind": "healthy",
                 "script": f"load {os.getloadavg()[0]:.0f}, {time.time():.0f}",
                 "victim": "",
             }
-            row = judged(about, (), {}, TRIED, findings)
+            row = score_diagnosis(about, (), {}, TRIED, findings)
             yield replace(row, seconds=round(time.monotonic() - begun, 1))
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def seeds_of(text: str) -> Sequence[int]:
+def parse_seeds(text: str) -> Sequence[int]:
     """Parse ``0-99`` or ``3,7,12``."""
     if "-" in text:
         first, last = text.split("-")
@@ -160,23 +160,23 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only print the figures of all rows")
     want = parser.parse_args()
     if want.table:
-        say(table.text(table.read(sorted(WORK.glob("*.jsonl")))))
+        print_line(table.render_page(table.read_rows(sorted(WORK.glob("*.jsonl")))))
         return
     WORK.mkdir(parents=True, exist_ok=True)
     path = WORK / want.out
     made = start_bench(want.lab, 2 * want.pairs, KERNEL_RANGE)
     set_addresses(made)
-    grounds = grounds_of(made)
-    for row in attempts(grounds, seeds_of(want.seeds), shrink=want.shrink):
+    grounds = group_nodes(made)
+    for row in try_faults(grounds, parse_seeds(want.seeds), shrink=want.shrink):
         if row:
-            keep(row, path)
-            say(line(row))
-    for row in healthy(grounds[0], want.healthy, want.load):
-        keep(row, path)
-        say(line(row))
+            add_row(row, path)
+            print_line(format_row(row))
+    for row in diagnose_healthy_nodes(grounds[0], want.healthy, want.load):
+        add_row(row, path)
+        print_line(format_row(row))
 
 
-def line(row: Score) -> str:
+def format_row(row: Score) -> str:
     """Return a row in one line."""
     marks = "".join(
         letter if held else "-"
@@ -186,7 +186,7 @@ def line(row: Score) -> str:
             strict=True,
         )
     )
-    verdict = "ok" if good(row) else "MISS" if row.hit else "FALSE"
+    verdict = "ok" if is_flawless(row) else "MISS" if row.hit else "FALSE"
     script = " / ".join(row.script.replace("RULES", "").split("\n"))[:170]
     return f"{row.seed:4} {verdict:5} {marks} {','.join(row.codes)} [{row.victim}] {script}\n       {row.cause[:150]}"
 

@@ -51,25 +51,25 @@ class Score:
         return asdict(self)
 
 
-def good(row: Score) -> bool:
+def is_flawless(row: Score) -> bool:
     """Return whether the diagnosis has no flaw."""
     return not row.false and (not row.hit or (row.found and row.node and row.direction))
 
 
-def pairs_of(finding: Mapping[str, Any]) -> set[tuple[str, str]]:
+def list_pairs(finding: Mapping[str, Any]) -> set[tuple[str, str]]:
     """Return the links of a finding and of its consequences."""
     found = {(str(a), str(b)) for a, b in finding.get("pairs", [])}
     for one in finding.get("follows", []):
-        found |= pairs_of(one)
+        found |= list_pairs(one)
     return found
 
 
-def numbers(text: str) -> list[tuple[int, int]]:
+def list_named_ports(text: str) -> list[tuple[int, int]]:
     """Return the ports that a finding names: 29500/tcp, 32768-60999/tcp."""
     return [(int(a), int(b or a)) for a, b in re.findall(r"\b(\d{2,5})(?:-(\d{2,5}))?", text)]
 
 
-def doubted(findings: Sequence[Mapping[str, Any]], most: int = 16) -> list[int]:
+def list_doubted_ports(findings: Sequence[Mapping[str, Any]], most: int = 16) -> list[int]:
     """Return the ports that findings or their rules report as blocked: ``40296-40296 shut``, ``60999: dropped``."""
     text = " ".join(str(finding.get("seen", "")) for finding in findings)
     found = {
@@ -83,28 +83,32 @@ def doubted(findings: Sequence[Mapping[str, Any]], most: int = 16) -> list[int]:
     return sorted(found)[:most]
 
 
-def port_right(finding: Mapping[str, Any], failed: Failed, tried: int) -> bool:
+def is_port_right(finding: Mapping[str, Any], failed: Failed, tried: int) -> bool:
     """Return whether a named port failed. All ports may only be named if most failed."""
     text = str(finding.get("port", ""))
     ports = {port for _, _, port in failed}
     if text in EVERY:
         return True if not text else 2 * len(failed) >= tried
-    spans = numbers(re.sub(r"\(\d+ of \d+ tried\)", "", text))
+    spans = list_named_ports(re.sub(r"\(\d+ of \d+ tried\)", "", text))
     return any(first <= port <= last for port in ports for first, last in spans)
 
 
-def text_of(finding: Mapping[str, Any]) -> str:
+def join_finding_text(finding: Mapping[str, Any]) -> str:
     """Return the whole text of a finding."""
     words = [str(finding.get(key, "")) for key in ("cause", "seen", "check", "fix", "expected")]
-    return " ".join(words) + " " + " ".join(text_of(one) for one in finding.get("follows", []))
+    return (
+        " ".join(words)
+        + " "
+        + " ".join(join_finding_text(one) for one in finding.get("follows", []))
+    )
 
 
-def of_now(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def drop_boot_findings(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Drop findings about the next boot: these nodes' addresses were set by hand and do not survive one."""
     return [finding for finding in findings if finding["code"] not in list_boot_codes()]
 
 
-def judged(
+def score_diagnosis(
     about: Mapping[str, Any],
     words: Sequence[str],
     failed: Failed,
@@ -129,7 +133,7 @@ def judged(
         hit and not errors and warned
     ):  # a fault for some accounts is a warning, because the job's account is unknown
         errors, first = warned, warned[0]
-    said = set().union(*(pairs_of(f) for f in errors)) if errors else set()
+    said = set().union(*(list_pairs(f) for f in errors)) if errors else set()
     ends = {str(f.get(key)) for f in errors for key in ("node", "peer")}
     found = hit and bool(errors) and (bool(said & broken) or (not said and about["victim"] in ends))
     return Score(
@@ -139,9 +143,9 @@ def judged(
         found=found,
         node=found and first.get("node") == about["victim"],
         direction=found and (not said or broken <= said),
-        port=found and any(port_right(f, failed, tried) for f in errors),
+        port=found and any(is_port_right(f, failed, tried) for f in errors),
         one=len(errors) == 1,
-        named=found and any(word in text_of(f) for f in errors for word in words),
+        named=found and any(word in join_finding_text(f) for f in errors for word in words),
         false=not hit and bool(errors),
         cause=str(first.get("cause", "")),
     )

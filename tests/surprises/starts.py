@@ -24,8 +24,8 @@ from lab_nodes import fullmesh
 
 from .generate import Surprise
 from .ground import Ground
-from .run import WORK, say, seeds_of
-from .score import of_now, text_of
+from .run import WORK, parse_seeds, print_line
+from .score import drop_boot_findings, join_finding_text
 
 ACCOUNT = "trainer"
 JOB = "/srv/jobs/start.py"
@@ -480,7 +480,8 @@ def judge_start(
         why=why[:300],
         codes=tuple(f"{one['code']}{'' if one in errors else '?'}" for one in findings),
         found=bool(why) and bool(of_node),
-        named=bool(why) and any(word in text_of(one) for one in of_node for word in words),
+        named=bool(why)
+        and any(word in join_finding_text(one) for one in of_node for word in words),
         false=not why and bool(errors),
         told=str(of_node[0]["cause"] if of_node else findings[0]["cause"] if findings else ""),
     )
@@ -493,7 +494,9 @@ def try_seed(ground: StartGround, seed: int, usual: Sequence[str]) -> StartScore
         with ground.broken(made.fault) as victim:
             begun = time.monotonic()
             findings = [
-                one for one in of_now(ground.diagnose()["findings"]) if one["code"] not in usual
+                one
+                for one in drop_boot_findings(ground.diagnose()["findings"])
+                if one["code"] not in usual
             ]
             took = round(time.monotonic() - begun, 1)
             why = ground.job(made.entry)
@@ -502,7 +505,7 @@ def try_seed(ground: StartGround, seed: int, usual: Sequence[str]) -> StartScore
                 tries = [(made.entry, ""), *((one, "--static") for one in ENTRIES)]
                 why = next(filter(None, starmap(ground.job, tries)), "")
     except (AssertionError, RuntimeError) as refused:
-        say(f"{seed:5} not made: {str(refused)[-150:].strip()}")
+        print_line(f"{seed:5} not made: {str(refused)[-150:].strip()}")
         return None
     about = {"seed": seed, "kind": made.fault.kind, "entry": made.entry, "victim": victim}
     about |= {"script": made.fault.script, "seconds": took}
@@ -543,14 +546,14 @@ def main() -> None:
     WORK.mkdir(parents=True, exist_ok=True)
     ground = prepare_ground(start_bench(want.lab, 2, KERNEL_RANGE))
     usual = [one["code"] for one in ground.diagnose()["findings"]]
-    say(f"healthy: {usual}")
+    print_line(f"healthy: {usual}")
     for entry in ENTRIES:
         assert not (why := ground.job(entry)), f"a job by {entry} fails on healthy nodes: {why}"
-    for count, seed in enumerate(seeds_of(want.seeds), 1):
+    for count, seed in enumerate(parse_seeds(want.seeds), 1):
         if row := try_seed(ground, seed, usual):
             with (WORK / "starts.jsonl").open("a") as stream:
                 stream.write(json.dumps(asdict(row)) + "\n")
-            say(describe_row(row))
+            print_line(describe_row(row))
         if count % PROVED_EVERY == 0:  # the last faults have left nothing
             assert not (why := ground.job(SSH)), f"{seed}: a job fails after the undo: {why}"
             left = {one["code"] for one in ground.diagnose()["findings"]} - set(usual)

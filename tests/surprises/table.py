@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .score import Score, good
+from .score import Score, is_flawless
 
 BUSY = 20
 HEAD = """\
@@ -35,7 +35,7 @@ COLUMNS = ("found", "node", "direction", "port", "one", "named")
 HEADS = ("kind", "made", "hit", *COLUMNS, "false alarms")
 
 
-def read(paths: Sequence[Path]) -> list[Score]:
+def read_rows(paths: Sequence[Path]) -> list[Score]:
     """Rows of runs, the last of each seed."""
     found: dict[tuple[int, str], Score] = {}
     for path in paths:
@@ -46,21 +46,21 @@ def read(paths: Sequence[Path]) -> list[Score]:
     return sorted(found.values(), key=lambda row: row.seed)
 
 
-def line(*cells: object) -> str:
+def format_line(*cells: object) -> str:
     """One line of a table."""
     return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
-def counts(kind: str, rows: Sequence[Score]) -> str:
+def format_counts(kind: str, rows: Sequence[Score]) -> str:
     """One line of the figures."""
     hit = [row for row in rows if row.hit]
     quiet = [row for row in rows if not row.hit]
     marks = [sum(bool(getattr(row, column)) for row in hit) for column in COLUMNS]
     alarms = f"{sum(row.false for row in quiet)} of {len(quiet)}"
-    return line(kind, len(rows), len(hit), *marks, alarms)
+    return format_line(kind, len(rows), len(hit), *marks, alarms)
 
 
-def silence(rows: Sequence[Score]) -> list[str]:
+def describe_healthy_diagnoses(rows: Sequence[Score]) -> list[str]:
     """Describe the diagnoses of healthy nodes."""
     loads = [int(re.findall(r"\d+", row.script)[0]) for row in rows]
     if not loads:
@@ -73,21 +73,21 @@ def silence(rows: Sequence[Score]) -> list[str]:
     ]
 
 
-def misses(rows: Sequence[Score]) -> list[str]:
+def list_misses(rows: Sequence[Score]) -> list[str]:
     """What was not found, or not right."""
-    missed = [row for row in rows if not good(row)]
+    missed = [row for row in rows if not is_flawless(row)]
     if not missed:
         return []
-    lines = ["What was not found, or not right:", "", line("seed", "what", "said", "fault")]
+    lines = ["What was not found, or not right:", "", format_line("seed", "what", "said", "fault")]
     lines.append("|---|---|---|---|")
     for row in missed:
         fault = "; ".join(part for part in row.script.split("\n") if "RULES" not in part)
         said = ", ".join(row.codes) or "nothing"
-        lines.append(line(row.seed, wrong(row), said, f"`{fault}`"))
+        lines.append(format_line(row.seed, describe_error(row), said, f"`{fault}`"))
     return [*lines, ""]
 
 
-def wrong(row: Score) -> str:
+def describe_error(row: Score) -> str:
     """Describe the error of a diagnosis."""
     if row.false:
         return "false alarm"
@@ -96,7 +96,7 @@ def wrong(row: Score) -> str:
     return ", ".join(f"wrong {key}" for key in ("node", "direction") if not getattr(row, key))
 
 
-def text(rows: Sequence[Score]) -> str:
+def render_page(rows: Sequence[Score]) -> str:
     """The page."""
     faults = [row for row in rows if row.kind != "healthy"]
     healthy = [row for row in rows if row.kind == "healthy"]
@@ -109,7 +109,7 @@ def text(rows: Sequence[Score]) -> str:
         load=os.getloadavg()[0],
     )
     kinds = sorted({row.kind for row in faults})
-    lines = [head, line(*HEADS), "|---" * len(HEADS) + "|"]
-    lines += [counts(kind, [row for row in faults if row.kind == kind]) for kind in kinds]
-    lines += [counts("**all**", faults), ""]
-    return "\n".join([*lines, *silence(healthy), *misses(faults)])
+    lines = [head, format_line(*HEADS), "|---" * len(HEADS) + "|"]
+    lines += [format_counts(kind, [row for row in faults if row.kind == kind]) for kind in kinds]
+    lines += [format_counts("**all**", faults), ""]
+    return "\n".join([*lines, *describe_healthy_diagnoses(healthy), *list_misses(faults)])

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from .generate import MAKERS, surprise
-from .score import Score, doubted, good, judged, port_right
+from .generate import MAKERS, draw_surprise
+from .score import Score, is_flawless, is_port_right, list_doubted_ports, score_diagnosis
 from .starts import BY_UNIT, LOGIN, SSH, judge_start, make_start_fault
-from .table import text
+from .table import render_page
 
 ABOUT = {"seed": 1, "kind": "nft", "script": "nft …", "victim": "b"}
 SHUT = {("a", "b", 40000): "110"}
 
 
-def finding(**change: Any) -> dict[str, Any]:
+def make_finding(**change: Any) -> dict[str, Any]:
     plain = {
         "code": "VC-201",
         "severity": "error",
@@ -28,58 +28,58 @@ def finding(**change: Any) -> dict[str, Any]:
     return {**plain, **change}
 
 
-def score(failed: dict[tuple[str, str, int], str], *found: dict[str, Any]) -> Score:
-    return judged(ABOUT, ("surprise",), failed, 15, found)
+def score_findings(failed: dict[tuple[str, str, int], str], *found: dict[str, Any]) -> Score:
+    return score_diagnosis(ABOUT, ("surprise",), failed, 15, found)
 
 
 def test_a_seed_makes_one_fault() -> None:
-    made = [surprise(seed) for seed in range(300)]
-    assert made == [surprise(seed) for seed in range(300)]
+    made = [draw_surprise(seed) for seed in range(300)]
+    assert made == [draw_surprise(seed) for seed in range(300)]
     assert len({one.script for one in made}) > 150
     assert {one.victim for one in made} == {0, 1}
     assert len({one.kind for one in made}) >= len(MAKERS) - 3  # a policy, nat and marks are rules
 
 
 def test_a_smaller_fault_has_one_condition_less() -> None:
-    fault = next(one for seed in range(99) if len((one := surprise(seed)).parts) > 1)
+    fault = next(one for seed in range(99) if len((one := draw_surprise(seed)).parts) > 1)
     assert {len(one.parts) for one in fault.smaller()} == {len(fault.parts) - 1}
     assert all(one.script != fault.script for one in fault.smaller())
 
 
 def test_a_right_finding_is_right_in_all() -> None:
-    row = score(SHUT, finding())
+    row = score_findings(SHUT, make_finding())
     assert (row.found, row.node, row.direction, row.port, row.one, row.named) == (True,) * 6
-    assert good(row)
+    assert is_flawless(row)
 
 
 def test_the_ports_that_findings_doubt_are_tried() -> None:
     seen = "32768-38414 open, 39167-40000 shut; 60999: dropped, 41000: open; table inet x"
     ruled = "table netdev x chain way: ip saddr 10.78.1.14 tcp sport { 29500, 58660-60000 } drop"
-    assert doubted([finding(seen=seen), finding()]) == [39167, 40000, 60999]
-    assert doubted([finding(seen=ruled)]) == [29500, 58660, 60000]
+    assert list_doubted_ports([make_finding(seen=seen), make_finding()]) == [39167, 40000, 60999]
+    assert list_doubted_ports([make_finding(seen=ruled)]) == [29500, 58660, 60000]
 
 
 @pytest.mark.parametrize(
     "found",
     [
         [],
-        [finding(pairs=[["b", "a"]])],  # the other direction
-        [finding(node="a")],
-        [finding(pairs=[], node="c", peer="d")],
+        [make_finding(pairs=[["b", "a"]])],  # the other direction
+        [make_finding(node="a")],
+        [make_finding(pairs=[], node="c", peer="d")],
     ],
 )
 def test_an_unrelated_finding_is_not_counted_as_right(found: list[dict[str, Any]]) -> None:
-    assert not good(score(SHUT, *found))
+    assert not is_flawless(score_findings(SHUT, *found))
 
 
 def test_a_finding_on_a_healthy_cluster_is_a_false_alarm() -> None:
-    assert score({}, finding()).false
-    assert not score({}, finding(severity="warning")).false
-    assert not score({}).false
+    assert score_findings({}, make_finding()).false
+    assert not score_findings({}, make_finding(severity="warning")).false
+    assert not score_findings({}).false
 
 
 def test_a_fault_of_some_accounts_may_be_a_warning() -> None:
-    assert good(score(SHUT, finding(severity="warning")))
+    assert is_flawless(score_findings(SHUT, make_finding(severity="warning")))
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ def test_a_fault_of_some_accounts_may_be_a_warning() -> None:
     ],
 )
 def test_ports(port: str, right: bool) -> None:
-    assert port_right({"port": port}, SHUT, 15) is right
+    assert is_port_right({"port": port}, SHUT, 15) is right
 
 
 def test_the_page_lists_missed_faults() -> None:
-    page = text([score(SHUT, finding()), score(SHUT)])
+    page = render_page([score_findings(SHUT, make_finding()), score_findings(SHUT)])
     assert "| **all** | 2 | 2 | 1 | 1 | 1 | 1 | 1 | 1 | 0 of 0 |" in page
     assert "| 1 | not found | nothing |" in page
 
@@ -122,4 +122,4 @@ def test_a_seed_makes_one_fault_of_a_start() -> None:
 )
 def test_a_start_is_judged_by_the_job(why: str, change: dict[str, Any], fine: bool) -> None:
     about = {**ABOUT, "entry": SSH, "seconds": 1.0}
-    assert judge_start(about, ("surprise",), why, [finding(**change)]).fine is fine
+    assert judge_start(about, ("surprise",), why, [make_finding(**change)]).fine is fine

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from .ground import Ground
-from .run import WORK, attempts, healthy, keep, line
-from .score import Score, good
+from .run import WORK, add_row, diagnose_healthy_nodes, format_row, try_faults
+from .score import Score, is_flawless
 
 # A packet length in nftables, a chain of an interface, a dead next hop, a rule for a listener's
 # ports; then names, a rule for the account of jobs, one that answers unreachable, a manual neighbor
@@ -22,7 +22,7 @@ RECALL, PLACED = 0.99, 0.98
 @pytest.fixture(scope="module")
 def kept(grounds: list[Ground]) -> dict[int, Score | None]:
     """Return the scores of the faults that CI makes."""
-    return dict(zip(KEPT, attempts(grounds, KEPT), strict=True))
+    return dict(zip(KEPT, try_faults(grounds, KEPT), strict=True))
 
 
 @pytest.mark.parametrize("seed", KEPT)
@@ -32,7 +32,7 @@ def test_a_random_fault_is_found_at_its_node_and_direction(
     row = kept[seed]
     assert row is not None, "the kernel does not take it"
     assert row.hit, "the oracle met nothing"
-    assert good(row), line(row)
+    assert is_flawless(row), format_row(row)
 
 
 @pytest.mark.rest
@@ -42,12 +42,12 @@ def test_two_hundred_surprises(grounds: list[Ground]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     rows: list[Score] = []
-    for row in attempts(grounds, SEEDS):
+    for row in try_faults(grounds, SEEDS):
         if row:
             rows.append(row)
-            keep(row, path)
+            add_row(row, path)
     hit = [row for row in rows if row.hit]
-    misjudged = "\n".join(line(row) for row in rows if not good(row))
+    misjudged = "\n".join(format_row(row) for row in rows if not is_flawless(row))
     assert len(hit) > len(SEEDS) / 3, "an oracle that meets nothing proves nothing"
     assert sum(row.found for row in hit) >= RECALL * len(hit), misjudged
     assert sum(row.node and row.direction for row in hit) >= PLACED * len(hit), misjudged
@@ -61,7 +61,7 @@ def test_whole_nodes_are_silent(ground: Ground, busy: int) -> None:
     path = WORK / f"healthy-{busy}.jsonl"
     path.unlink(missing_ok=True)
     rows = []
-    for row in healthy(ground, HEALTHY, busy):
+    for row in diagnose_healthy_nodes(ground, HEALTHY, busy):
         rows.append(row)
-        keep(row, path)
-    assert not [row for row in rows if row.false], "\n".join(line(row) for row in rows)
+        add_row(row, path)
+    assert not [row for row in rows if row.false], "\n".join(format_row(row) for row in rows)

@@ -15,7 +15,7 @@ from ansible.module_utils.fullmesh.firewall import (
 from ansible.module_utils.fullmesh.firewall import peers as firewall_peers
 from ansible.module_utils.fullmesh.state import record
 from ansible.module_utils.fullmesh.transaction import engine
-from rehearsal import rehearsed
+from rehearsal import rehearse_rollback
 
 PEERS = ["10.0.0.11", "10.0.0.12", "fd00::11"]
 
@@ -171,7 +171,7 @@ class Machine:
         self.calls.append(line)
         if self.fails and self.fails in line:
             return 1, "it does not work"
-        rehearsed(argv)
+        rehearse_rollback(argv)
         if argv[:2] == ["systemctl", "show"]:
             states = [
                 self.units.get(n, ("not-found", "inactive", ""))

@@ -11,7 +11,7 @@ import pytest
 from ansible.module_utils.fullmesh.network import links as network_links
 from ansible.module_utils.fullmesh.network.backends import networkmanager
 from network_samples import Link, link
-from rehearsal import rehearsed
+from rehearsal import rehearse_rollback
 
 FULL = link(
     mac="02:00:00:00:00:0a",
@@ -78,7 +78,7 @@ class Machine:
             return (0 if self.owner == "netplan" else 127), "", ""
         if joined.startswith(("ifquery", "systemctl is-active")):
             return (0 if self.owner == "netplan" and "ifquery" not in joined else 3), "", ""
-        rehearsed(command)
+        rehearse_rollback(command)
         if "systemd-run" in joined and " apply " in joined:
             network_links.engine.do_apply(command[-1])
         if "systemd-run" in joined and " restore " in joined:

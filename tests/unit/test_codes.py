@@ -5,19 +5,19 @@ from __future__ import annotations
 import ast
 import re
 
-import provoked
+import code_coverage
 import pytest
 
 from fullmesh import codes
 from fullmesh.settings import ROOT
 
 ALL = codes.collect_codes()
-NAMED = provoked.named(*provoked.UNIT, *provoked.NODES)
+NAMED = code_coverage.list_named_codes(*code_coverage.UNIT, *code_coverage.NODES)
 
 
 def test_every_used_code_is_listed() -> None:
     said: set[str] = set()
-    for top in provoked.SOURCES:
+    for top in code_coverage.SOURCES:
         paths = [ROOT / top] if (ROOT / top).is_file() else (ROOT / top).rglob("*")
         for path in paths:
             if path.is_file() and "__pycache__" not in path.parts:
@@ -57,8 +57,10 @@ def test_a_name_in_a_comment_or_docstring_is_no_use() -> None:
     tree = ast.parse(
         '"""PL-101"""\ndef f():\n    """PL-102"""\n    # PL-103\n    return f"[PL-104] {f}"\n'
     )
-    assert [one.value for one in provoked.texts(tree, provoked.docstrings(tree))] == ["[PL-104] "]
-    assert list(provoked.statements(tree)) == [(5, {"PL-104"})]
+    assert [
+        one.value for one in code_coverage.list_texts(tree, code_coverage.list_docstring_ids(tree))
+    ] == ["[PL-104] "]
+    assert list(code_coverage.list_code_statements(tree)) == [(5, {"PL-104"})]
 
 
 def test_a_code_without_a_sentence_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,16 +69,18 @@ def test_a_code_without_a_sentence_is_ignored(monkeypatch: pytest.MonkeyPatch) -
         codes, "collect_codes", lambda: dict.fromkeys((*by_unit, *by_nodes, "CL-105"))
     )
     monkeypatch.setattr(
-        provoked, "named", lambda *tops: by_unit if tops == provoked.UNIT else by_nodes
+        code_coverage,
+        "list_named_codes",
+        lambda *tops: by_unit if tops == code_coverage.UNIT else by_nodes,
     )
     places = {
         "CL-101": [("a.py", 7)],
         "CL-102": [("a.py", 8), ("b.py", 9)],
         "CL-104": [("a.py", 1)],
     }
-    monkeypatch.setattr(provoked, "sites", lambda: places)
+    monkeypatch.setattr(code_coverage, "map_code_places", lambda: places)
     # CL-103 is in a table
-    found = provoked.unseen({"a.py": {3}, "b.py": {9}})
+    found = code_coverage.map_uncovered_codes({"a.py": {3}, "b.py": {9}})
     assert found == {
         "CL-101": "a unit test names it, and none runs a.py:7",
         "CL-105": "no test names it",

@@ -237,7 +237,7 @@ def test_no_pattern_on_foreign_text_grows_faster_than_the_text() -> None:
     """The test looks at the structure of each pattern, not at times."""
     found, known = {}, set()
     for place, text, searched in literal_patterns():
-        why = pattern_growth.why_superlinear(text, 0, searched=searched)
+        why = pattern_growth.explain_growth(text, 0, searched=searched)
         if why and text in GROWING:
             known.add(text)
         elif why:
@@ -262,7 +262,7 @@ def test_no_pattern_on_foreign_text_grows_faster_than_the_text() -> None:
     ],
 )
 def test_the_structure_of_a_pattern_shows_its_growth(pattern: str, why: str) -> None:
-    found = pattern_growth.why_superlinear(pattern, 0, searched=True)
+    found = pattern_growth.explain_growth(pattern, 0, searched=True)
     assert why in found if why else not found
 
 

@@ -12,7 +12,7 @@ from ansible.module_utils.fullmesh.network import give_back
 from ansible.module_utils.fullmesh.network import links as network_links
 from ansible.module_utils.fullmesh.state import record
 from network_samples import Link, link
-from rehearsal import rehearsed
+from rehearsal import rehearse_rollback
 
 tx = network_links.engine
 Card = dict[str, Any]
@@ -96,7 +96,7 @@ class Kernel:
         if words.startswith("networkctl reconfigure"):
             for name in command[2:]:
                 self.owner(name)
-        rehearsed(command)
+        rehearse_rollback(command)
         if "systemd-run" in words and " apply " in words:
             tx.do_apply(command[-1])
         return (127 if words.startswith(("nmcli", "ifquery")) else 0), "", ""

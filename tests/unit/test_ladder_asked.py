@@ -20,7 +20,7 @@ def takes_arguments(each: Any, arguments: Arguments) -> bool:
 
 
 def test_each_node_is_queried_about_itself_by_its_own_interpreter() -> None:
-    plan, held = simulated_nodes.hostvars(3)
+    plan, held = simulated_nodes.make_hostvars(3)
     first, second, third = plan["nodes"]
     held[second]["torch_runtime_path"] = "/data/venv"
     held[third]["verify_cluster_python"] = "/usr/bin/python3.11"
@@ -40,7 +40,7 @@ def test_each_node_is_queried_about_itself_by_its_own_interpreter() -> None:
 
 
 def test_one_nodes_environment_is_not_that_of_the_others() -> None:
-    plan, held = simulated_nodes.hostvars(3)
+    plan, held = simulated_nodes.make_hostvars(3)
     first, second, _ = plan["nodes"]
     held[first]["torch_runtime_path"] = "/data/venv"
     # the task that asks for all of them runs for the first one, and has its value
@@ -50,9 +50,9 @@ def test_one_nodes_environment_is_not_that_of_the_others() -> None:
 
 
 def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
-    plan, held = simulated_nodes.hostvars(3)
+    plan, held = simulated_nodes.make_hostvars(3)
     looked = simulated_nodes.group_answers(held)["__verify_cluster_node"]["answers"]
-    name = simulated_nodes.name_of(1)
+    name = simulated_nodes.make_node_name(1)
     looked[name]["facts"]["interface"]["name"] = "ens5"
     jobs = verify_cluster.ladder_jobs(plan, held, looked, {"WORLD_SIZE": 3}, PYTHON)
     assert takes_arguments(jobs, LADDER_GLOO)
@@ -66,7 +66,7 @@ def test_ranks_get_the_card_that_has_the_cluster_address() -> None:
 
 
 def test_ranks_get_the_library_settings_of_a_login() -> None:
-    plan, held = simulated_nodes.hostvars(2)
+    plan, held = simulated_nodes.make_hostvars(2)
     looked = simulated_nodes.group_answers(held)["__verify_cluster_node"]["answers"]
     name, other = plan["nodes"]
     login = {
@@ -85,9 +85,9 @@ def test_ranks_get_the_library_settings_of_a_login() -> None:
 
 
 def test_nodes_outside_the_limit_are_not_queried() -> None:
-    plan, held = simulated_nodes.hostvars(3)
+    plan, held = simulated_nodes.make_hostvars(3)
     looked = simulated_nodes.group_answers(held)["__verify_cluster_node"]["answers"]
-    out = simulated_nodes.name_of(2)
+    out = simulated_nodes.make_node_name(2)
     del looked[out]
     opened = verify_cluster.ladder_opened(looked)
     scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
@@ -100,7 +100,7 @@ def test_nodes_outside_the_limit_are_not_queried() -> None:
 
 
 def test_every_node_connects_to_all_others() -> None:
-    plan, held = simulated_nodes.hostvars(3)
+    plan, held = simulated_nodes.make_hostvars(3)
     told = simulated_nodes.group_answers(held)
     looked = told["__verify_cluster_node"]["answers"]
     opened = verify_cluster.ladder_opened(looked)

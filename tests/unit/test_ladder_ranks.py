@@ -21,7 +21,7 @@ import ladder_rank
 import pytest
 from ansible.module_utils.fullmesh import detach
 from ansible.module_utils.fullmesh.probe import job, ranks, unprivileged
-from loaded import load
+from loaded import load_module
 
 from fullmesh.contract import convert_value
 from fullmesh.observed.ranks import CollectedRanks, LadderGlooParams
@@ -511,7 +511,7 @@ def test_run_names_stay_in_their_directory(run: str) -> None:
 
 @pytest.fixture(scope="module")
 def ladder() -> ModuleType:
-    return load(ROOT / "roles/verify_cluster/files/gloo_ladder.py")
+    return load_module(ROOT / "roles/verify_cluster/files/gloo_ladder.py")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from fullmesh.roles import launchers
 from fullmesh.roles import peers as roles_peers
 from fullmesh.settings import ROOT
 
-FIRST, SECOND, THIRD = (simulated_nodes.name_of(number) for number in range(3))
+FIRST, SECOND, THIRD = (simulated_nodes.make_node_name(number) for number in range(3))
 Change = dict[str, dict[str, Any]]
 
 
@@ -29,7 +29,7 @@ def plan_of(count: int, change: Change | None = None, drop: str = "") -> Any:
     """Return the plan of *count* nodes. *change*: other settings of some, *drop*: a node to leave out."""
     hosts = {
         name: {k: v for k, v in own.items() if not k.startswith("ansible_")}
-        for name, own in simulated_nodes.settings(count).items()
+        for name, own in simulated_nodes.make_inventory_settings(count).items()
         if name != drop
     }
     for name, more in (change or {}).items():
@@ -39,7 +39,7 @@ def plan_of(count: int, change: Change | None = None, drop: str = "") -> Any:
 
 def make_update(count: int) -> tuple[Any, PeerListPlan]:
     """Return the plan of *count* nodes, and the update for all of them."""
-    plan, held = simulated_nodes.hostvars(count)
+    plan, held = simulated_nodes.make_hostvars(count)
     return plan, peers.peers_wanted(plan, held, list(held))
 
 
@@ -173,7 +173,7 @@ def test_nodes_get_what_their_roles_would_write() -> None:
 
 
 def test_a_firewall_that_is_off_stays_off() -> None:
-    plan, held = simulated_nodes.hostvars(2)
+    plan, held = simulated_nodes.make_hostvars(2)
     held[FIRST]["peer_firewall_mode"] = "off"
     wanted = peers.peers_wanted(plan, held, [FIRST, SECOND])
     assert wanted["own"][FIRST]["firewall"] == []

@@ -37,12 +37,12 @@ def names() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["direct", "raised", "helper", "through", "in_a_thread"])
 def test_tests_that_name_the_controller_are_skipped(name: str, names: dict[str, Any]) -> None:
-    assert node_only.of_the_controller(names[name])
+    assert node_only.uses_controller_code(names[name])
 
 
 @pytest.mark.parametrize("name", ["plain", "annotated", "itself"])
 def test_other_tests_run(name: str, names: dict[str, Any]) -> None:
-    assert not node_only.of_the_controller(names[name])
+    assert not node_only.uses_controller_code(names[name])
 
 
 def test_unexpected_use_of_controller_code_ends_as_a_skip(names: dict[str, Any]) -> None:

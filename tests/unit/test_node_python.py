@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from pythons import NODES, ROOT, interpreter, laid_out
+from pythons import NODES, ROOT, copy_node_files, find_interpreter
 
 # The first one runs on the controller, with amazon.aws. The second one needs PyTorch Lightning.
 ELSEWHERE = ("ec2_revoked_rules", "fullmesh_lightning")
@@ -34,14 +34,14 @@ sys.exit(bool(failed))
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the part of Ansible that a node gets: its module_utils and ours."""
-    top = laid_out(tmp_path_factory.mktemp("node"))
+    top = copy_node_files(tmp_path_factory.mktemp("node"))
     assert (top / "ansible/module_utils/fullmesh/files.py").is_file()
     return top
 
 
 @pytest.mark.parametrize("version", NODES)
 def test_each_module_and_program_loads(version: str, node: Path) -> None:
-    python = interpreter(version)
+    python = find_interpreter(version)
     if not python:
         pytest.skip(f"no Python {version} on this machine")
     folders = [ROOT / one for one in PROGRAMS]

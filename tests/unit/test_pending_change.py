@@ -11,13 +11,13 @@ import pending_change
 import pytest
 from ansible.module_utils.fullmesh.transaction import engine
 from ansible.module_utils.testing import patch_module_args
-from rehearsal import rehearsed
+from rehearsal import rehearse_rollback
 
 NAME = "peer_firewall"
 
 
 def run(argv: list[str]) -> tuple[int, str]:
-    rehearsed(argv)
+    rehearse_rollback(argv)
     return 0, ""
 
 
@@ -62,7 +62,7 @@ def test_a_change_without_timer_is_ended(file: Path, tmp_path: Path) -> None:
     age(tmp_path)
 
     def systemd(argv: list[str]) -> tuple[int, str]:
-        if argv[0] == "systemd-run" and not rehearsed(argv):
+        if argv[0] == "systemd-run" and not rehearse_rollback(argv):
             engine.restore_transaction(argv[argv.index("restore") + 1], "ended")
         return 0, ""
 

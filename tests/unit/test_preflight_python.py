@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pythons import interpreter
+from pythons import find_interpreter
 
 from fullmesh.model import plan
 
@@ -70,7 +70,7 @@ def list_refusals(
 
 
 def test_old_ones_are_named_with_their_version_all_at_once(tmp_path: Path) -> None:
-    found = {version: interpreter(version) for version in OLD}
+    found = {version: find_interpreter(version) for version in OLD}
     if not all(found.values()):
         pytest.skip(f"this machine lacks one of Python {', '.join(OLD)}")
     said = list_refusals(
@@ -91,7 +91,7 @@ def test_no_python(tmp_path: Path) -> None:
 
 def test_one_that_ansible_found_by_itself(tmp_path: Path) -> None:
     """Its name comes back as a fact of the failed module, which is no observation."""
-    old = interpreter(OLD[-1])
+    old = find_interpreter(OLD[-1])
     if not old:
         pytest.skip(f"this machine lacks Python {OLD[-1]}")
     only = tmp_path / "bin"

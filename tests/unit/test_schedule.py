@@ -44,7 +44,7 @@ OPTIONS: dict[str, Any] = {
 
 def seen_of(count: int, change: Any = None) -> ClusterObservations:
     """Return the observations of a verification of many nodes. *change* breaks some of them."""
-    plan, held = simulated_nodes.hostvars(count)
+    plan, held = simulated_nodes.make_hostvars(count)
     scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
     if change:
         change(plan, held)
@@ -102,7 +102,7 @@ def test_few_nodes_or_a_request_test_every_listener() -> None:
 
 def test_after_a_join_the_new_links_are_tested() -> None:
     plan = simulated_nodes.make_plan(6)
-    new = simulated_nodes.name_of(4)
+    new = simulated_nodes.make_node_name(4)
     looks = {
         name: simulated_nodes.query_node(plan, n)["ports"] for n, name in enumerate(plan["nodes"])
     }
@@ -163,7 +163,7 @@ def test_a_healthy_node_sends_at_most_a_kilobyte(
     ports = simulated_nodes.query_node(simulated_nodes.make_plan(3), 1)["ports"]
     looks = dict.fromkeys(plan["nodes"], ports)
     scope = schedule.build_probe_scope(plan, "auto", [], False, "run")
-    name = simulated_nodes.name_of(500)
+    name = simulated_nodes.make_node_name(500)
     rows = schedule.build_sweep(plan, looks, name, scope)
     own = plan["nodes"][name]["address"]
     asked = {"node": name, "address": own, "sweep": rows, "master": plan["master"]["node"]}
@@ -183,7 +183,7 @@ def test_a_sweep_begins_no_more_when_its_time_is_over(monkeypatch: pytest.Monkey
     ports = simulated_nodes.query_node(simulated_nodes.make_plan(3), 1)["ports"]
     scope = schedule.build_probe_scope(plan, "auto", [], False, "run")
     rows = schedule.build_sweep(
-        plan, dict.fromkeys(plan["nodes"], ports), simulated_nodes.name_of(1), scope
+        plan, dict.fromkeys(plan["nodes"], ports), simulated_nodes.make_node_name(1), scope
     )
     monkeypatch.setattr(
         sweep, "probe_links", lambda targets, *_more: simulated_nodes.pass_all(targets, "")
@@ -224,13 +224,13 @@ def block_links(source: int, targets: list[int]) -> Any:
     """Make a change: one node's probe gets no answer from others."""
 
     def change(plan: Any, held: Any) -> None:
-        name = simulated_nodes.name_of(source)
+        name = simulated_nodes.make_node_name(source)
         looks = {n: own["__verify_cluster_node"]["ports"] for n, own in held.items()}
         scope = schedule.build_probe_scope(plan, "auto", [], False, simulated_nodes.RUN)
         rows = schedule.build_sweep(plan, looks, name, scope)
-        peers = {simulated_nodes.name_of(target) for target in targets}
+        peers = {simulated_nodes.make_node_name(target) for target in targets}
         own = plan["nodes"][name]["address"]
-        found = [simulated_nodes.record(row, own) for row in rows]
+        found = [simulated_nodes.make_connection_result(row, own) for row in rows]
         for record in found:
             if record["node"] in peers:
                 record |= {"verdict": "dropped", "errno": "", "ms": 0.0, "rtt_ms": 0.0}
@@ -245,11 +245,13 @@ def block_links(source: int, targets: list[int]) -> Any:
 def test_deviations_beyond_the_bound_are_judged() -> None:
     targets = list(range(1, 30))
     seen = seen_of(COUNT, block_links(0, targets))
-    told = seen.nodes[simulated_nodes.name_of(0)]["links"]
+    told = seen.nodes[simulated_nodes.make_node_name(0)]["links"]
     assert len({record["node"] for record in told["links"]}) == len(targets)
     result = root_cause.build_result(seen, ABOUT)
     assert result["verdict"] == "failed"
-    assert {row["to"] for row in result["links"]} == {simulated_nodes.name_of(n) for n in targets}
+    assert {row["to"] for row in result["links"]} == {
+        simulated_nodes.make_node_name(n) for n in targets
+    }
     assert result["mesh"]["open"] == COUNT * (COUNT - 1) - len(targets)
     assert {f["code"] for f in result["findings"]} <= {"VC-201", "DG-113", "DG-116", "DG-117"}
     shown = page.render_report_page(result)
@@ -294,10 +296,10 @@ def test_findings_of_examined_links_apply_to_their_group() -> None:
 
 
 def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
-    plan, held = simulated_nodes.hostvars(COUNT)
+    plan, held = simulated_nodes.make_hostvars(COUNT)
     block_links(3, [7])(plan, held)
     follow = verify_cluster.ladder_follow_up(plan, answers(held, "links"))
-    three, seven = simulated_nodes.name_of(3), simulated_nodes.name_of(7)
+    three, seven = simulated_nodes.make_node_name(3), simulated_nodes.make_node_name(7)
     assert follow == {three: [seven], seven: [three]}
     opened = verify_cluster.ladder_opened(answers(held, "node"))
     closer = verify_cluster.ladder_closer(plan, opened, follow)
@@ -306,13 +308,13 @@ def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
     assert {t["node"] for t in targets} == {three}
     assert len(targets) == len(opened[three])
     about = verify_cluster.ladder_about(plan, follow, plan["nodes"])
-    assert about[seven] == {three: simulated_nodes.address_of(3)}
-    assert about[simulated_nodes.name_of(5)] == {}
+    assert about[seven] == {three: simulated_nodes.make_cluster_address(3)}
+    assert about[simulated_nodes.make_node_name(5)] == {}
     # the result of the second call counts: the port was only late
     own = plan["nodes"][three]["address"]
     again = closer["targets"][three]
     held[three]["__verify_cluster_closer"] = {
-        "links": [simulated_nodes.record(target, own) for target in again],
+        "links": [simulated_nodes.make_connection_result(target, own) for target in again],
         "bandwidth": [],
         "neighbours": {"count": 1, "entries": {}},
         "seconds": 0.1,
@@ -326,7 +328,7 @@ def test_deviations_are_followed_up_with_every_listener_both_ways() -> None:
 
 def test_a_sweep_that_timed_out_lists_the_rest() -> None:
     def cut(plan: Any, held: Any) -> None:
-        swept = held[simulated_nodes.name_of(5)]["__verify_cluster_links"]["swept"]
+        swept = held[simulated_nodes.make_node_name(5)]["__verify_cluster_links"]["swept"]
         swept["tried"], swept["peers"] = 10, 9
 
     result = root_cause.build_result(seen_of(COUNT, cut), ABOUT)
@@ -337,7 +339,7 @@ def test_a_sweep_that_timed_out_lists_the_rest() -> None:
 
 
 def test_blocks_contain_every_node_once() -> None:
-    names = [simulated_nodes.name_of(number) for number in range(130)]
+    names = [simulated_nodes.make_node_name(number) for number in range(130)]
     parts = blocks.split_into_blocks(names, 50)
     assert [name for held in parts for name in held] == names
     assert {len(held) for held in parts} == {2, 3}
@@ -347,7 +349,7 @@ def test_blocks_contain_every_node_once() -> None:
 
 def diagnose_many(change: Any = None) -> Any:
     """Return the result of a diagnosis of many nodes."""
-    plan, held = simulated_nodes.hostvars(COUNT)
+    plan, held = simulated_nodes.make_hostvars(COUNT)
     scope = diagnose.diagnose_scope(plan, 0, simulated_nodes.RUN)
     if change:
         change(plan, held)
@@ -365,7 +367,7 @@ def test_a_diagnosis_of_many_nodes_reports_its_sweep() -> None:
 
 
 def test_a_diagnosis_names_the_one_blocked_link_of_many() -> None:
-    three, seven = simulated_nodes.name_of(3), simulated_nodes.name_of(7)
+    three, seven = simulated_nodes.make_node_name(3), simulated_nodes.make_node_name(7)
 
     def followed(plan: Any, held: Any) -> None:
         block_links(3, [7])(plan, held)
@@ -374,7 +376,8 @@ def test_a_diagnosis_names_the_one_blocked_link_of_many() -> None:
         targets = closer["targets"][three]
         own = plan["nodes"][three]["address"]
         records = [
-            simulated_nodes.record(target, own) | {"verdict": "dropped", "ms": 0.0, "rtt_ms": 0.0}
+            simulated_nodes.make_connection_result(target, own)
+            | {"verdict": "dropped", "ms": 0.0, "rtt_ms": 0.0}
             for target in targets
         ]
         neighbours = {"count": 1, "entries": {}}
@@ -400,7 +403,7 @@ def test_a_request_for_rates_tests_every_link() -> None:
 
 
 def test_a_run_that_excludes_nodes_notes_them() -> None:
-    plan, held = simulated_nodes.hostvars(3)
+    plan, held = simulated_nodes.make_hostvars(3)
     for name in list(held)[:2]:
         held[name] = {"ansible_host": "10.0.0.1"}
     seen = verify_cluster.collect_seen_state(plan, simulated_nodes.group_answers(held), OPTIONS)
@@ -415,12 +418,12 @@ def test_a_run_that_excludes_nodes_notes_them() -> None:
 @pytest.mark.parametrize("count", [33, 60])
 def test_clocks_of_many_nodes_are_compared_with_the_masters(count: int) -> None:
     def late(plan: Any, held: Any) -> None:
-        swept = held[simulated_nodes.name_of(9)]["__verify_cluster_links"]["swept"]
+        swept = held[simulated_nodes.make_node_name(9)]["__verify_cluster_links"]["swept"]
         swept["clock"] = [42.0, 0.001]
 
     result = root_cause.build_result(seen_of(count, late), ABOUT)
     assert [(f["code"], f["node"]) for f in result["findings"]] == [
-        ("VC-103", simulated_nodes.name_of(9))
+        ("VC-103", simulated_nodes.make_node_name(9))
     ]
 
 

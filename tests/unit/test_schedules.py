@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from crash_points import ERRORS, World, load, shared_memory
+from crash_points import ERRORS, World, find_memory_folder, load_engine
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -48,7 +48,7 @@ class Node(World):
     """The model with changes of two roles, a simulated clock, and units that wait to run."""
 
     def __init__(self, top: Path) -> None:
-        super().__init__(top, load())
+        super().__init__(top, load_engine())
         for path in list(self.etc.iterdir()):
             path.unlink()
         for name in (*FILES[:3], UNOWNED):
@@ -147,7 +147,7 @@ class Schedules(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.top = tempfile.mkdtemp(dir=shared_memory())
+        self.top = tempfile.mkdtemp(dir=find_memory_folder())
         self.node = Node(Path(self.top))
         self.pending: PendingChange | None = None
         self.etc: Etc = self.node.texts()

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from ansible.module_utils.fullmesh import selinux
 from ansible.module_utils.fullmesh.transaction import engine
-from rehearsal import rehearsed
+from rehearsal import rehearse_rollback
 
 from fullmesh.roles import selinux_mode
 
@@ -125,7 +125,7 @@ class Machine(selinux.SelinuxNode):
     def note_call(self, argv: list[str]) -> tuple[int, str]:
         self.calls.append(argv)
         if self.rc == 0:
-            rehearsed(argv)
+            rehearse_rollback(argv)
         return self.rc, ""
 
     def put(self, path: str, text: str) -> None:

@@ -12,7 +12,7 @@ from threads import RIGHT, SILENT, SYMPTOM, WRONG, Thread
 from fullmesh.explain import judge
 from fullmesh.settings import ROOT
 
-ALL = threads.read()
+ALL = threads.read_threads()
 PAGE = ROOT / "docs/development/tested.md"
 # the page's rows: | which half | threads | right | symptom | another cause | silent | causes named wrongly in all |
 ROW = re.compile(
@@ -60,10 +60,10 @@ def test_the_half_of_a_thread_is_random() -> None:
 
 @pytest.mark.parametrize("held_out", [False, True])
 def test_neither_half_scores_below_the_documented_figures(held_out: bool) -> None:
-    answers = threads.score(ALL, held_out=held_out)
+    answers = threads.score_threads(ALL, held_out=held_out)
     total, right, symptom, wrong, silent, named = told()[held_out]
     assert (total, right + symptom + wrong + silent) == (len(answers), total)
-    counts = threads.counted(answers)
+    counts = threads.count_verdicts(answers)
     assert counts[RIGHT] >= right
     assert counts[WRONG] <= wrong
     assert counts[SILENT] <= silent
@@ -80,9 +80,9 @@ def test_logs_of_jobs_that_worked_give_no_finding(row: dict[str, list[str]]) -> 
 
 def test_an_answer_is_right_only_if_it_comes_first() -> None:
     oom = "kernel: Out of memory: Killed process 14750 (python3)"
-    assert threads.answer(Thread("a/b#1", "memory", (oom,))).verdict == RIGHT
-    other = threads.answer(Thread("a/b#1", "nofile", (oom, "OSError: Too many open files")))
+    assert threads.answer_thread(Thread("a/b#1", "memory", (oom,))).verdict == RIGHT
+    other = threads.answer_thread(Thread("a/b#1", "nofile", (oom, "OSError: Too many open files")))
     assert (other.verdict, other.wrong) == (WRONG, ("LG-501",))
-    assert threads.answer(Thread("a/b#1", "shm", ("all is well",))).verdict == SILENT
+    assert threads.answer_thread(Thread("a/b#1", "shm", ("all is well",))).verdict == SILENT
     late = "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)"
-    assert threads.answer(Thread("a/b#1", "shm", (late,))).verdict == SYMPTOM
+    assert threads.answer_thread(Thread("a/b#1", "shm", (late,))).verdict == SYMPTOM

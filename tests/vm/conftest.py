@@ -122,7 +122,7 @@ class Machines:
         }
 
 
-def play(book: str, inventory: Path, *more: str, **variables: Any) -> Done:
+def run_playbook(book: str, inventory: Path, *more: str, **variables: Any) -> Done:
     """Run a playbook, and print its output into the test's log."""
     given = ["-e", json.dumps(variables)] if variables else []
     env = dict(os.environ, ANSIBLE_LIBRARY=f"{ROOT}/library:{HERE}/library")
@@ -156,4 +156,4 @@ def _duration(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
         print(f" {time.monotonic() - begun:.0f} s", end="", flush=True)  # noqa: T201 (on pytest's own line)
 
 
-__all__ = ["HERE", "NAME", "Done", "Machines", "StepError", "play"]
+__all__ = ["HERE", "NAME", "Done", "Machines", "StepError", "run_playbook"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from devtools.lab.vm import plan
 
-from .conftest import Machines, play
+from .conftest import Machines, run_playbook
 
 SITE, VERIFY = "tests/vm/site.yml", "tests/vm/verify.yml"
 EL, UBUNTU = "el1", "ubuntu1"
@@ -49,7 +49,7 @@ BARE: dict[str, Any] = {}
 CONVERGED: dict[str, Any] = {}
 
 
-def kernel(machines: Machines) -> dict[str, dict[str, str]]:
+def read_kernel_values(machines: Machines) -> dict[str, dict[str, str]]:
     """Read the values of SYSCTLS on each machine."""
     command = "for k in {}; do echo $k=$(cat /proc/sys/$(echo $k | tr . /)); done".format(
         " ".join(SYSCTLS)
@@ -60,27 +60,27 @@ def kernel(machines: Machines) -> dict[str, dict[str, str]]:
     }
 
 
-def selinux(machines: Machines) -> tuple[str, str]:
+def read_selinux(machines: Machines) -> tuple[str, str]:
     """Return the current SELinux mode, and the configured one."""
     text = machines.on(EL, "getenforce; grep ^SELINUX= /etc/selinux/config")
     now, configured = text.split()
     return now.lower(), configured.partition("=")[2]
 
 
-def state(machines: Machines) -> dict[str, Any]:
+def read_state(machines: Machines) -> dict[str, Any]:
     """Return all state that an undo must restore: /etc, rules, addresses, kernel values, SELinux."""
     return {
         "etc": machines.etc(times=False),
         "rules": {
             name: text.splitlines() for name, text in machines.all("nft -s list ruleset").items()
         },
-        "addresses": machines.each(lambda name: eth0(machines, name)),
-        "kernel": kernel(machines),
-        "selinux": selinux(machines),
+        "addresses": machines.each(lambda name: list_addresses(machines, name)),
+        "kernel": read_kernel_values(machines),
+        "selinux": read_selinux(machines),
     }
 
 
-def inventory(
+def write_inventory(
     machines: Machines, name: str, links: bool = False, ssh_address: bool = False
 ) -> Path:
     """Write an inventory with the machines' current addresses. With *links*, their first interface gets static ones."""
@@ -95,24 +95,24 @@ def inventory(
         if ssh_address:
             wanted["fullmesh_ssh_address"] = vm.machine.static_address
         if links:
-            addresses = [f"{vm.machine.static_address}/24", static6(vm.machine)]
+            addresses = [f"{vm.machine.static_address}/24", get_static6(vm.machine)]
             link_of = {"interface": "eth0", "addresses": addresses, "gateway": vm.machine.gateway}
             wanted["fullmesh_links"] = [link_of]
         (folder / "host_vars" / f"{one}.json").write_text(json.dumps(wanted))
     return folder
 
 
-def bootstrap(machines: Machines) -> Path:
+def write_first_inventory(machines: Machines) -> Path:
     """Write the user's inventory: static addresses, and the old address for the first connection."""
     return machines.inventory.parent / "inventory-bootstrap"
 
 
-def static6(machine: plan.Machine) -> str:
+def get_static6(machine: plan.Machine) -> str:
     """Return the static IPv6 address of a machine's first interface, with its prefix."""
     return str(ipaddress.ip_interface(machine.gateway6.removesuffix("2") + "77/64"))
 
 
-def eth0(machines: Machines, name: str) -> set[str]:
+def list_addresses(machines: Machines, name: str) -> set[str]:
     """Return the global addresses of the first interface."""
     found = json.loads(machines.on(name, "ip -j addr show dev eth0"))
     return {
@@ -122,7 +122,7 @@ def eth0(machines: Machines, name: str) -> set[str]:
     }
 
 
-def wrong_links(machines: Machines, name: str) -> list[dict[str, Any]]:
+def make_wrong_links(machines: Machines, name: str) -> list[dict[str, Any]]:
     """Return links that make a machine unreachable: another address, no gateway."""
     vm = machines.vms[name].machine
     common = {"mac": "", "gateway": "", "dns": [], "search": [], "mtu": 0, "routes": []}
@@ -134,13 +134,17 @@ def wrong_links(machines: Machines, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def cut(machines: Machines, network: str) -> None:
+def interrupt_changes(machines: Machines, network: str) -> None:
     """Interrupt a network change on one machine and a firewall change on the other. Both become unreachable."""
-    now = inventory(machines, "now")
-    links = {name: wrong_links(machines, name) for name in machines.vms}
+    now = write_inventory(machines, "now")
+    links = {name: make_wrong_links(machines, name) for name in machines.vms}
     with ThreadPoolExecutor() as pool:
-        firewall = pool.submit(play, "tests/vm/cut_firewall.yml", now, cut=f"all:!{network}")
-        pool.submit(play, "tests/vm/cut_network.yml", now, cut=network, links=links).result()
+        firewall = pool.submit(
+            run_playbook, "tests/vm/cut_firewall.yml", now, cut=f"all:!{network}"
+        )
+        pool.submit(
+            run_playbook, "tests/vm/cut_network.yml", now, cut=network, links=links
+        ).result()
     assert firewall.result().code == 0
     # otherwise the reboot would prove nothing
     machines.each(machines.wait_cut_off)
@@ -162,30 +166,30 @@ def assert_as_before(machines: Machines, before: dict[str, list[str]], part: str
 
 def assert_nothing_drifted(machines: Machines, inventory: Path, **variables: Any) -> None:
     """Check that a run finds every node converged: no role runs, nothing changes."""
-    done = play(SITE, inventory, **variables)
+    done = run_playbook(SITE, inventory, **variables)
     assert (done.code, set(done.changed().values())) == (0, {0})
     assert "TASK [peer_firewall :" not in done.output
 
 
 def test_fresh_machines_have_the_expected_systems(machines: Machines) -> None:
-    assert selinux(machines) == ("enforcing", "enforcing")
+    assert read_selinux(machines) == ("enforcing", "enforcing")
     assert ":sshd_t:" in machines.on(EL, "ps -C sshd -o label --no-headers | head -1")
     for name, vm in machines.vms.items():
-        assert f"{vm.machine.dhcp_address}/24" in eth0(machines, name)
-    BARE.update(state(machines))
+        assert f"{vm.machine.dhcp_address}/24" in list_addresses(machines, name)
+    BARE.update(read_state(machines))
 
 
-def settings(mode: str) -> dict[str, Any]:
+def make_settings(mode: str) -> dict[str, Any]:
     """Return settings with an SELinux mode and more kernel values."""
     return {"selinux_mode": mode, "kernel_tuning_sysctls": TUNING, **CPU, **PATIENCE}
 
 
 def test_site_converges_on_a_real_kernel(machines: Machines) -> None:
-    done = play(SITE, machines.inventory, **settings("permissive"))
+    done = run_playbook(SITE, machines.inventory, **make_settings("permissive"))
     assert done.code == 0
-    assert selinux(machines) == ("permissive", "permissive")
+    assert read_selinux(machines) == ("permissive", "permissive")
     assert done.says("[SE-203]")
-    CONVERGED["kernel"] = kernel(machines)
+    CONVERGED["kernel"] = read_kernel_values(machines)
     for name, values in CONVERGED["kernel"].items():
         assert values["net.core.default_qdisc"] == "fq"
         assert values["net.ipv4.tcp_mem"].split() == ["24576", "32768", "49152"]
@@ -196,7 +200,7 @@ def test_site_converges_on_a_real_kernel(machines: Machines) -> None:
 
 def test_a_value_that_the_kernel_rejects_is_reverted(machines: Machines) -> None:
     """Set a value that a real kernel rejects (containers of the lab take any). Everything is reverted."""
-    done = play(
+    done = run_playbook(
         SITE,
         machines.inventory,
         "--tags",
@@ -206,13 +210,13 @@ def test_a_value_that_the_kernel_rejects_is_reverted(machines: Machines) -> None
     )
     assert done.code != 0
     assert done.says("[KT-110]")
-    assert kernel(machines) == CONVERGED["kernel"]
+    assert read_kernel_values(machines) == CONVERGED["kernel"]
 
 
 def test_a_hard_reset_during_a_change_reverts_it(machines: Machines) -> None:
     before = machines.etc()
     boots = machines.boots()
-    cut(machines, network=UBUNTU)
+    interrupt_changes(machines, network=UBUNTU)
     for vm in machines.vms.values():
         vm.reset()
     machines.wait(boots)
@@ -220,11 +224,11 @@ def test_a_hard_reset_during_a_change_reverts_it(machines: Machines) -> None:
 
 
 def test_selinux_stays_permissive_after_a_reset(machines: Machines) -> None:
-    assert selinux(machines) == ("permissive", "permissive")
+    assert read_selinux(machines) == ("permissive", "permissive")
 
 
 def test_kernel_values_survive_a_reset(machines: Machines) -> None:
-    assert kernel(machines) == CONVERGED["kernel"]
+    assert read_kernel_values(machines) == CONVERGED["kernel"]
 
 
 KNOCK = """
@@ -263,77 +267,81 @@ def test_clock_and_launcher_work_after_a_reset(machines: Machines) -> None:
 
 
 def test_nothing_drifted_after_a_reset(machines: Machines) -> None:
-    assert_nothing_drifted(machines, machines.inventory, **settings("permissive"))
+    assert_nothing_drifted(machines, machines.inventory, **make_settings("permissive"))
 
 
 def test_dhcp_to_static_under_ssh_and_selinux_enforcing(machines: Machines) -> None:
     """Move the interface of the ssh connection to another IPv4 and IPv6 address, at which the play ends."""
-    done = play(
+    done = run_playbook(
         SITE,
-        inventory(machines, "bootstrap", links=True, ssh_address=True),
-        **settings("enforcing"),
+        write_inventory(machines, "bootstrap", links=True, ssh_address=True),
+        **make_settings("enforcing"),
     )
     assert done.code == 0
     for name, vm in machines.vms.items():
         machines.at[name] = vm.machine.static_address
-        addresses = eth0(machines, name)
-        assert {f"{vm.machine.static_address}/24", static6(vm.machine)} <= addresses
+        addresses = list_addresses(machines, name)
+        assert {f"{vm.machine.static_address}/24", get_static6(vm.machine)} <= addresses
         assert f"{vm.machine.dhcp_address}/24" not in addresses
         machines.on(name, f"ping -c 1 -W 5 {vm.machine.gateway}")
         machines.on(name, f"ping -c 1 -W 5 {vm.machine.gateway6}")
-    assert selinux(machines) == ("enforcing", "enforcing")
+    assert read_selinux(machines) == ("enforcing", "enforcing")
 
 
 def test_a_second_run_at_the_new_address_changes_nothing(machines: Machines) -> None:
     """Run with an inventory that still has the old address, which no longer answers."""
-    assert_nothing_drifted(machines, bootstrap(machines), **settings("enforcing"))
+    assert_nothing_drifted(machines, write_first_inventory(machines), **make_settings("enforcing"))
 
 
 def test_an_orderly_reboot_during_a_change_reverts_it(machines: Machines) -> None:
     before = machines.etc()
     boots = machines.boots()
-    cut(machines, network=EL)
+    interrupt_changes(machines, network=EL)
     machines.power_cycle()
     assert set(machines.boots().values()).isdisjoint(boots.values())
     assert_as_before(machines, before, "orderly reboot")
 
 
 def test_enforcing_and_static_addresses_survive_a_reboot(machines: Machines) -> None:
-    assert selinux(machines) == ("enforcing", "enforcing")
+    assert read_selinux(machines) == ("enforcing", "enforcing")
     for name, vm in machines.vms.items():
-        addresses = eth0(machines, name)
-        assert {f"{vm.machine.static_address}/24", static6(vm.machine)} <= addresses
+        addresses = list_addresses(machines, name)
+        assert {f"{vm.machine.static_address}/24", get_static6(vm.machine)} <= addresses
         assert f"{vm.machine.dhcp_address}/24" not in addresses
-    moved = inventory(machines, "moved", links=True, ssh_address=True)
-    assert_nothing_drifted(machines, moved, **settings("enforcing"))
+    moved = write_inventory(machines, "moved", links=True, ssh_address=True)
+    assert_nothing_drifted(machines, moved, **make_settings("enforcing"))
 
 
 def test_a_gloo_job_runs_under_enforcing(machines: Machines) -> None:
     """Verify both machines, one of them enforcing: collectives, every pair, a training job."""
-    done = play(
-        VERIFY, inventory(machines, "moved", links=True, ssh_address=True), **settings("enforcing")
+    done = run_playbook(
+        VERIFY,
+        write_inventory(machines, "moved", links=True, ssh_address=True),
+        **make_settings("enforcing"),
     )
     assert done.code == 0
     for check in CHECKS:
         assert done.says(f"{check} passed"), check
-    assert selinux(machines) == ("enforcing", "enforcing")
+    assert read_selinux(machines) == ("enforcing", "enforcing")
     assert ":usr_t:" in machines.on(EL, "ls -Zd /opt/fullmesh/venv/")
     assert machines.on(EL, DENIED) == ""
 
 
 def test_disabled_says_that_it_needs_a_reboot(machines: Machines) -> None:
-    done = play("tests/vm/selinux.yml", inventory(machines, "now"), selinux_mode="disabled")
+    done = run_playbook(
+        "tests/vm/selinux.yml", write_inventory(machines, "now"), selinux_mode="disabled"
+    )
     assert done.code == 0
     assert done.says("SELinux becomes disabled with the next boot")
-    assert selinux(machines) == ("permissive", "disabled")
+    assert read_selinux(machines) == ("permissive", "disabled")
 
 
 def test_undo_restores_everything(machines: Machines) -> None:
-    done = play("playbooks/undo.yml", inventory(machines, "now"), **PATIENCE)
+    done = run_playbook("playbooks/undo.yml", write_inventory(machines, "now"), **PATIENCE)
     assert done.code == 0
     for name, vm in machines.vms.items():
         machines.at[name] = vm.machine.dhcp_address
-    now = state(machines)
+    now = read_state(machines)
     for part, before in BARE.items():
         assert now[part] == before, part
 
@@ -341,9 +349,9 @@ def test_undo_restores_everything(machines: Machines) -> None:
 def test_a_permitted_reboot_affects_only_the_node_that_needs_it(machines: Machines) -> None:
     """Reboot the node with SELinux only. The run ends when that node is back in its new mode."""
     boots = machines.boots()
-    done = play(
+    done = run_playbook(
         "tests/vm/selinux.yml",
-        inventory(machines, "now"),
+        write_inventory(machines, "now"),
         selinux_mode="disabled",
         selinux_mode_reboot=True,
     )
@@ -351,7 +359,7 @@ def test_a_permitted_reboot_affects_only_the_node_that_needs_it(machines: Machin
     now = machines.boots()
     assert now[EL] != boots[EL]
     assert now[UBUNTU] == boots[UBUNTU]
-    assert selinux(machines) == ("disabled", "disabled")
+    assert read_selinux(machines) == ("disabled", "disabled")
 
 
 def test_back_from_disabled_everything_is_labelled_before_it_is_enforced(
@@ -360,15 +368,15 @@ def test_back_from_disabled_everything_is_labelled_before_it_is_enforced(
     machines.on(EL, "echo unlabelled > /etc/made-while-disabled")
     # the tests made nothing in /usr, and relabeling it takes longer than all other checks together
     machines.on(EL, "echo /usr > /etc/selinux/fixfiles_exclude_dirs")
-    done = play(
+    done = run_playbook(
         "tests/vm/selinux.yml",
-        inventory(machines, "now"),
+        write_inventory(machines, "now"),
         selinux_mode="enforcing",
         selinux_mode_reboot=True,
         **PATIENCE,
     )
     assert done.code == 0
-    assert selinux(machines) == ("enforcing", "enforcing")
+    assert read_selinux(machines) == ("enforcing", "enforcing")
     assert ":etc_t:" in machines.on(
         EL, "ls -Z /etc/made-while-disabled; rm /etc/made-while-disabled"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ask_connections import result, way
-from pythons import interpreter
+from pythons import find_interpreter
 
 from fullmesh.ask import program, talk
 
@@ -100,7 +100,7 @@ def test_a_queried_module_answers_like_the_ansible_module(private: Path) -> None
 
 @pytest.mark.parametrize("version", ["3.9", "3.13"])
 def test_the_oldest_and_the_newest_python_of_nodes_answer(version: str, private: Path) -> None:
-    path = interpreter(version)
+    path = find_interpreter(version)
     if not path:
         pytest.skip(f"this machine lacks Python {version}")
     question = talk.NodeQuery(NODE_FACTS, {"digest": "x", "venv": "/opt/x/venv"}, 60, str(private))

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 import yaml
-from loaded import load
+from loaded import load_module
 
 from devtools.lab.errors import LabError, StepError
 from devtools.lab.paths import Paths
@@ -219,7 +219,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Load lab_compiled as in the machines, with a temporary folder and a compiler that counts."""
     # loading the module replaces the interpreter's function, and monkeypatch restores it
     monkeypatch.setattr(zipimport, "_compile_source", zipimport._compile_source)
-    module = load(ROOT / "lab/vm/root/usr/lib/python3/dist-packages/lab_compiled.py")
+    module = load_module(ROOT / "lab/vm/root/usr/lib/python3/dist-packages/lab_compiled.py")
     compile_source, compiled_paths = module.COMPILE, []
 
     def count(pathname: str, source: bytes) -> object:

@@ -13,7 +13,7 @@ import pytest
 import run_result
 import yaml
 from ladder_samples import healthy
-from loaded import load
+from loaded import load_module
 from report_pages import Page
 from report_samples import build_result, link, make_dropped_link
 from rich.console import Console
@@ -123,7 +123,7 @@ def test_html_writes_both_files(runs: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.fixture
 def action() -> Any:
     """The action plugin; the module of the same name only says what it does."""
-    return load(ROOT / "action_plugins/run_result.py", "run_result_action")
+    return load_module(ROOT / "action_plugins/run_result.py", "run_result_action")
 
 
 def build_arguments(tmp_path: Path, result: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.fullmesh.transaction import engine as transaction_engine
-from rehearsal import rehearsed
+from rehearsal import rehearse_rollback
 from rollback_machine import NAME, RollbackNode, describe_files, write_sample_files
 
 
@@ -113,7 +113,7 @@ def test_rollback_that_would_fail_prevents_the_change(
         return open_file(path, flags, *more, **named)
 
     def run(argv: list[str]) -> tuple[int, str]:
-        return (0, "") if rehearsed(argv) else node.run(argv)
+        return (0, "") if rehearse_rollback(argv) else node.run(argv)
 
     monkeypatch.setattr(transaction_engine.os, "open", open_read_only)
     with pytest.raises(
@@ -189,7 +189,7 @@ def test_arming_waits_for_a_stopping_unit(node: RollbackNode) -> None:
     answers = [(1, "Unit x.service was already loaded or has a fragment file."), (0, "")]
 
     def run(argv: list[str]) -> tuple[int, str]:
-        guard = argv[0] == "systemd-run" and not rehearsed(argv)
+        guard = argv[0] == "systemd-run" and not rehearse_rollback(argv)
         return answers.pop(0) if guard else (0, "")
 
     transaction_engine.arm(run, NAME, 30, [], [])

@@ -31,16 +31,16 @@ NOBODY = (
 )
 
 
-def listed() -> list[str]:
+def list_firewalld_files() -> list[str]:
     """List the files of firewalld's configuration."""
     return [
         os.path.join(where, name) for where, _folders, names in os.walk(FOLDER) for name in names
     ]
 
 
-def cut() -> list[str]:
+def cut_access() -> list[str]:
     """Take every way in away; return what was removed."""
-    gone = [path for path in listed() if path.endswith(".xml")]
+    gone = [path for path in list_firewalld_files() if path.endswith(".xml")]
     for path in gone:
         os.unlink(path)
     with open(FOLDER + "/zones/public.xml", "w") as stream:
@@ -58,13 +58,13 @@ def main() -> None:
         rc, out, err = module.run_command(command)
         return int(rc), str(out) + str(err)
 
-    paths = sorted({*listed(), FOLDER + "/zones/public.xml"})
+    paths = sorted({*list_firewalld_files(), FOLDER + "/zones/public.xml"})
     reload_it = ["firewall-cmd", "--reload"]
     try:
         engine.arm(run, "vm_cut", module.params["seconds"], paths, [reload_it], boot=[])
     except engine.RollbackError as exc:
         module.fail_json(msg=str(exc))
-    gone = cut()
+    gone = cut_access()
     rc, out = run(reload_it)
     module.exit_json(changed=True, removed=gone, rc=rc, said=out)
 

@@ -2,7 +2,7 @@
 
 A code is covered if a test names it and its message's line runs in a test.
 
-``python tests/support/provoked.py`` runs the unit tests under coverage and names every uncovered
+``python tests/support/code_coverage.py`` runs the unit tests under coverage and names every uncovered
 code.
 
 Comments and docstrings do not count. A code in a table (a cause of a log, the word of a result) is
@@ -56,7 +56,7 @@ CASE_FILE = re.compile(r"([a-z]{2})([0-9]{3})_")
 DATA = ROOT / ".fullmesh/coverage"
 
 
-def docstrings(tree: ast.AST) -> set[int]:
+def list_docstring_ids(tree: ast.AST) -> set[int]:
     """Return the ids of the constants that are docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return {
@@ -66,25 +66,25 @@ def docstrings(tree: ast.AST) -> set[int]:
     }
 
 
-def texts(tree: ast.AST, doc: set[int]) -> Iterator[ast.Constant]:
+def list_texts(tree: ast.AST, doc: set[int]) -> Iterator[ast.Constant]:
     """List every text in a part of a program except docstrings."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in doc:
             yield node
 
 
-def said(text: str) -> set[str]:
+def list_codes(text: str) -> set[str]:
     """List the codes in a text."""
     return {code for code in codes.CODE.findall(text) if code[:2] in codes.PREFIXES}
 
 
-def in_yaml(path: Path) -> set[str]:
+def list_yaml_codes(path: Path) -> set[str]:
     """List the codes in an Ansible file, without its comments."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    return said("\n".join(line for line in lines if not line.lstrip().startswith("#")))
+    return list_codes("\n".join(line for line in lines if not line.lstrip().startswith("#")))
 
 
-def named(*tops: str) -> set[str]:
+def list_named_codes(*tops: str) -> set[str]:
     """Return the codes that programs and playbooks below *tops* name, and those that need a line in a unit test."""
     found: set[str] = set()
     if UNIT[0] in tops:
@@ -95,19 +95,21 @@ def named(*tops: str) -> set[str]:
     for path in (one for top in tops for one in sorted((ROOT / top).rglob("*"))):
         if path.suffix == ".py":
             if own := CASE_FILE.match(path.name):
-                found |= said("-".join(own.groups()).upper())
+                found |= list_codes("-".join(own.groups()).upper())
             tree = ast.parse(path.read_text(encoding="utf-8"))
             found |= {
-                code for one in texts(tree, docstrings(tree)) for code in said(str(one.value))
+                code
+                for one in list_texts(tree, list_docstring_ids(tree))
+                for code in list_codes(str(one.value))
             }
         elif path.suffix in (".yml", ".j2", ".sh"):
-            found |= in_yaml(path)
+            found |= list_yaml_codes(path)
     return found
 
 
-def statements(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
+def list_code_statements(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
     """List (line, codes) of each statement with codes inside a function."""
-    doc = docstrings(tree)
+    doc = list_docstring_ids(tree)
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -119,25 +121,25 @@ def statements(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
                     if isinstance(inner, ast.stmt)
                     for part in ast.walk(inner)
                 }
-                own = [one for one in texts(statement, doc) if id(one) not in nested]
-                found = {code for one in own for code in said(str(one.value))}
+                own = [one for one in list_texts(statement, doc) if id(one) not in nested]
+                found = {code for one in own for code in list_codes(str(one.value))}
                 if found:
                     yield statement.lineno, found
 
 
-def sites() -> dict[str, list[tuple[str, int]]]:
+def map_code_places() -> dict[str, list[tuple[str, int]]]:
     """Map each code to its statements, as (path, line)."""
     found: dict[str, list[tuple[str, int]]] = {}
     for path in (one for top in SOURCES for one in sorted((ROOT / top).rglob("*.py"))):
         if path.is_symlink() or any(parent.is_symlink() for parent in path.parents):
             continue
-        for line, names in statements(ast.parse(path.read_text(encoding="utf-8"))):
+        for line, names in list_code_statements(ast.parse(path.read_text(encoding="utf-8"))):
             for code in names:
                 found.setdefault(code, []).append((str(path.relative_to(ROOT)), line))
     return found
 
 
-def executed(words: list[str]) -> dict[str, set[int]]:
+def run_under_coverage(words: list[str]) -> dict[str, set[int]]:
     """Run the unit tests under coverage. Return path -> lines that ran."""
     DATA.mkdir(parents=True, exist_ok=True)
     for old in DATA.iterdir():
@@ -157,9 +159,9 @@ def executed(words: list[str]) -> dict[str, set[int]]:
     return {path: set(about["executed_lines"]) for path, about in files.items()}
 
 
-def unseen(ran: dict[str, set[int]]) -> dict[str, str]:
+def map_uncovered_codes(ran: dict[str, set[int]]) -> dict[str, str]:
     """Map each uncovered code to the reason."""
-    places, by_unit, by_nodes = sites(), named(*UNIT), named(*NODES)
+    places, by_unit, by_nodes = map_code_places(), list_named_codes(*UNIT), list_named_codes(*NODES)
     found = {}
     for code in codes.collect_codes():
         if code in by_nodes:
@@ -174,7 +176,7 @@ def unseen(ran: dict[str, set[int]]) -> dict[str, str]:
 
 def main() -> int:
     """Print each uncovered code."""
-    found = unseen(executed(sys.argv[1:] or ["-q", "-n", "4"]))
+    found = map_uncovered_codes(run_under_coverage(sys.argv[1:] or ["-q", "-n", "4"]))
     for code, why in found.items():
         sys.stdout.write(f"{code}: {why}\n")
     count = len(codes.collect_codes())
