@@ -408,8 +408,8 @@ def test_a_job_ignores_python_files_in_its_working_folder(lab: Lab) -> None:
     for node in lab.nodes:
         node.bring(text, "/srv/jobs/ddp.py")
     with run_adversary(lab), ThreadPoolExecutor() as pool:
-        said = list(pool.map(lambda node: node.on(line), lab.nodes))
-    assert re.search(r"ddp: 2 ranks on cpu, loss 0\.\d+", "\n".join(said))
+        outputs = list(pool.map(lambda node: node.on(line), lab.nodes))
+    assert re.search(r"ddp: 2 ranks on cpu, loss 0\.\d+", "\n".join(outputs))
 
 
 def make_fake_ranks(lab: Lab, exporter: str = "") -> dict[str, Any]:

@@ -63,8 +63,10 @@ class Place:
 
     def play(self, name: str) -> dict[str, int]:
         """Run a playbook of the collection. Return the number of changes on each node."""
-        said = self.call("ansible-playbook", f"fullmesh.cluster.{name}", "-i", "inventory")
-        return {host: int(changed) for host, changed in RECAP.findall(said) if host != "localhost"}
+        output = self.call("ansible-playbook", f"fullmesh.cluster.{name}", "-i", "inventory")
+        return {
+            host: int(changed) for host, changed in RECAP.findall(output) if host != "localhost"
+        }
 
     def verdict(self) -> str:
         """Return the result of the newest result.json below this folder."""

@@ -211,8 +211,8 @@ def test_each_gpu_fault_is_named(inventory: str, name: str) -> None:
     mine = [one for one in found if one["code"] not in IDLE | LIMIT]
     assert {one["code"] for one in mine} == wanted.codes
     assert {one["node"] for one in mine} == {"ubuntu1"}
-    said = " ".join(one["cause"] for one in mine)
-    assert [words for words in wanted.words if words not in said] == []
+    causes = " ".join(one["cause"] for one in mine)
+    assert [words for words in wanted.words if words not in causes] == []
     assert [code for code in wanted.codes if f"[{code}]" not in asked.output] == []
 
 

@@ -78,7 +78,7 @@ class Session:
     def __init__(self, *more: str) -> None:
         self.begun = time.time()
         self.master, slave = pty.openpty()
-        self.said = b""
+        self.output = b""
         self.process = subprocess.Popen(
             build_command(*more),
             cwd=ROOT,
@@ -94,7 +94,7 @@ class Session:
     def read(self) -> None:
         with contextlib.suppress(OSError):  # the other end is closed
             while new := os.read(self.master, 65536):
-                self.said += new
+                self.output += new
 
     def log(self) -> str:
         """Return Ansible's output so far."""
@@ -107,7 +107,7 @@ class Session:
         """Wait until a task has begun."""
         end = time.monotonic() + seconds
         while not re.search(rf"^TASK \[{pattern}", self.log(), re.MULTILINE):
-            assert self.process.poll() is None, self.said[-3000:].decode("utf-8", "replace")
+            assert self.process.poll() is None, self.output[-3000:].decode("utf-8", "replace")
             assert time.monotonic() < end, self.log()[-3000:]
             time.sleep(0.05)
 

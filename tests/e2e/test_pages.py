@@ -1,6 +1,6 @@
 """Type the commands of the pages in a copy of the checkout, on two bare lab nodes, in each page's order.
 
-``page_commands.SAID`` has a reader's own words (the inventory, the nodes), ``NOT_RUN`` the commands
+``page_commands.REPLACEMENTS`` has a reader's own words (the inventory, the nodes), ``NOT_RUN`` the commands
 that can't run here with the reasons, and ``ENDS`` the exit codes other than 0. Every other command
 must run and succeed.
 
@@ -236,7 +236,7 @@ def test_page_commands_end_as_the_page_says(reader: Reader, page: str) -> None:
     if way:
         reader.machines()
     # run all of them, so that one test shows every fault of a page
-    wrong = [said for one in commands if (said := reader.follow(one, again=way))]
+    wrong = [fault for one in commands if (fault := reader.follow(one, again=way))]
     assert wrong == []
 
 

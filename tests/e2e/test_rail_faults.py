@@ -377,13 +377,15 @@ class RailLab:
         rails: list[dict[str, Any]] = []
         for number, nic in enumerate(NICS):
             shared = BRIDGES[nic] == "br2"
-            held = {
+            addresses = {
                 node: f"10.91.{2 if shared else number}.{host + 10 * shared * (number - 1)}/24"
                 for node, host in self.nodes.items()
             }
             if ipv6:
-                held = {node: f"fd91:0:0:{number}::{host}/64" for node, host in self.nodes.items()}
-            rails.append({"name": f"rail{number}", "nic": nic, "mtu": MTU, "addresses": held})
+                addresses = {
+                    node: f"fd91:0:0:{number}::{host}/64" for node, host in self.nodes.items()
+                }
+            rails.append({"name": f"rail{number}", "nic": nic, "mtu": MTU, "addresses": addresses})
         path = self.inventory / "hosts.yml"
         made = yaml.safe_load(path.read_text())
         made["all"]["children"]["torch_nodes"]["vars"] = {"fullmesh_rails": rails}
@@ -448,8 +450,8 @@ def start_lab(name: str, nodes: dict[str, int], *, ipv6: bool = False) -> Iterat
     """Start a lab whose nodes have four rails, which Fullmesh has configured."""
     run("./fullmesh", "lab", "down", "--name", name)
     assert run("./fullmesh", "lab", "up", "--name", name, "--nodes", str(len(nodes))).code == 0
-    said = json.loads(read_output("./fullmesh", "lab", "status", "--json", "--name", name))
-    containers = {one["name"]: one["container"] for one in said["nodes"]}
+    status = json.loads(read_output("./fullmesh", "lab", "status", "--json", "--name", name))
+    containers = {one["name"]: one["container"] for one in status["nodes"]}
     with subprocess.Popen(["unshare", "-n", "sleep", "infinity"], cwd=ROOT) as switch:
         while os.readlink(f"/proc/{switch.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
             time.sleep(0.01)

@@ -165,14 +165,14 @@ class Lab:
     def knock(self, name: str, target: str, *ports: int) -> dict[int, str]:
         """Return the state of another node's ports, seen from a node."""
         words = " ".join(map(str, ports))
-        said = self.on(name, f"python3 -c '{KNOCK}' {self.address(target)} {words}")
-        return {int(line.split()[0]): line.split()[1] for line in said.splitlines()}
+        output = self.on(name, f"python3 -c '{KNOCK}' {self.address(target)} {words}")
+        return {int(line.split()[0]): line.split()[1] for line in output.splitlines()}
 
     def outside(self, target: str, *ports: int) -> dict[int, str]:
         """Return the state of a node's ports, seen from the controller, which is no peer."""
         words = [sys.executable, "-c", KNOCK, self.hosts[target]["ansible_host"], *map(str, ports)]
-        said = read_output(*words)
-        return {int(line.split()[0]): line.split()[1] for line in said.splitlines()}
+        output = read_output(*words)
+        return {int(line.split()[0]): line.split()[1] for line in output.splitlines()}
 
     def bring(self) -> None:
         """Install Ray, JAX, Accelerate and DeepSpeed on both nodes, next to torch."""
@@ -218,21 +218,23 @@ class Lab:
         found = [self.on(name, "nft list counter inet lab_test left") for name in self.names]
         for name in self.names:
             self.on(name, "nft delete table inet lab_test")
-        return [line.strip() for said in found for line in said.splitlines() if "packets" in line]
+        return [
+            line.strip() for output in found for line in output.splitlines() if "packets" in line
+        ]
 
     def explained(self, log: str) -> set[str]:
         """Return the codes that explain-log finds in a node's output."""
         path = self.inventory / "said.log"
         path.write_text(log)
         done = run("./fullmesh", "explain-log", "--json", str(path))
-        said = json.loads(done.output[done.output.index("{") : done.output.rindex("}") + 1])
-        return {one["code"] for one in [*said["findings"], *said["harmless"]]}
+        document = json.loads(done.output[done.output.index("{") : done.output.rindex("}") + 1])
+        return {one["code"] for one in [*document["findings"], *document["harmless"]]}
 
     def together(self, commands: dict[str, str]) -> dict[str, str]:
         """Run a command on each node at the same time."""
         with ThreadPoolExecutor() as pool:
-            said = {name: pool.submit(self.on, name, one) for name, one in commands.items()}
-            return {name: one.result() for name, one in said.items()}
+            futures = {name: pool.submit(self.on, name, one) for name, one in commands.items()}
+            return {name: one.result() for name, one in futures.items()}
 
 
 @pytest.fixture(scope="module")
@@ -294,9 +296,9 @@ def test_a_second_run_is_unchanged_and_restores_a_lost_port(lab: Lab) -> None:
     rule = '"rule family=ipv4 source ipset=fullmesh-peers4 port port=6379 protocol=tcp accept"'
     lab.on(el, f"firewall-cmd -q --policy=fullmesh-job --remove-rich-rule={rule}")
     assert lab.knock(ubuntu, el, 6379) == {6379: "shut"}
-    said = run("./fullmesh", "diagnose", "-i", str(lab.inventory))
-    assert said.code == 1
-    assert "6379/tcp (ray gcs)" in said.output
+    output = run("./fullmesh", "diagnose", "-i", str(lab.inventory))
+    assert output.code == 1
+    assert "6379/tcp (ray gcs)" in output.output
     assert lab.site().code == 0
     assert lab.knock(ubuntu, el, 6379) == {6379: "refused"}
 
@@ -332,7 +334,7 @@ def test_ray_and_jax_run_on_two_nodes_over_the_cluster_network(lab: Lab) -> None
 
     lab.count()
     summed = lab.together(dict.fromkeys(lab.names, f"{JAX} /root/jax_psum.py 2>&1"))
-    assert all("2 devices, the sum is as expected" in said for said in summed.values())
+    assert all("2 devices, the sum is as expected" in output for output in summed.values())
     assert lab.left() == ["packets 0 bytes 0"] * 2
 
 
@@ -353,8 +355,8 @@ def test_accelerate_trains_on_two_nodes_over_the_cluster_network(
     lab: Lab, words: str, script: str, last: str
 ) -> None:
     lab.count()
-    said = lab.together(dict.fromkeys(lab.names, f"{ACCELERATE} {words} {script} 2>&1"))
-    assert last in "".join(said.values())
+    output = lab.together(dict.fromkeys(lab.names, f"{ACCELERATE} {words} {script} 2>&1"))
+    assert last in "".join(output.values())
     assert lab.left() == ["packets 0 bytes 0"] * 2
 
 
@@ -362,15 +364,15 @@ def test_accelerates_own_launcher_reads_the_plans_file(lab: Lab) -> None:
     launch = "/opt/ray/bin/accelerate launch --config_file /root/accelerate.yaml"
     start = f"{ACCELERATE} config > /root/accelerate.yaml; . /etc/fullmesh/env; export GLOO_SOCKET_IFNAME"
     job = f"{start}; ACCELERATE_USE_CPU=true {launch} /root/accelerate_train.py 2>&1"
-    said = lab.together(dict.fromkeys(lab.names, job))
-    assert "accelerate: 2 ranks on cpu, loss " in "".join(said.values())
+    output = lab.together(dict.fromkeys(lab.names, job))
+    assert "accelerate: 2 ranks on cpu, loss " in "".join(output.values())
 
 
 @pytest.mark.parametrize("start", [DEEPSPEED, OWN_DEEPSPEED], ids=["torchrun", "its own"])
 def test_deepspeed_trains_alone_and_over_the_cluster_network(lab: Lab, start: str) -> None:
     lab.count()
-    said = lab.together(dict.fromkeys(lab.names, f"{start} /root/deepspeed_train.py 2>&1"))
-    assert "deepspeed: 2 ranks on cpu, weights as alone, loss " in "".join(said.values())
+    output = lab.together(dict.fromkeys(lab.names, f"{start} /root/deepspeed_train.py 2>&1"))
+    assert "deepspeed: 2 ranks on cpu, weights as alone, loss " in "".join(output.values())
     assert lab.left() == ["packets 0 bytes 0"] * 2
 
 
@@ -384,16 +386,16 @@ def test_deepspeed_starts_all_nodes_from_one_over_pdsh(lab: Lab) -> None:
     )
     for name in lab.names:
         lab.on(name, f'cp /root/deepspeed_train.py /srv; echo "{probe}" > /srv/seen.py')
-    said = lab.on(el, f"{FROM_ONE} seen.py 'two words; $HOME' '100%h' 2>&1")
+    output = lab.on(el, f"{FROM_ONE} seen.py 'two words; $HOME' '100%h' 2>&1")
     for rank, name in enumerate(lab.names):
         words = "['two words; $HOME', '100%h']"
-        assert f"seen {rank} TRACE {lab.address(name)} eth1 {words}" in said
+        assert f"seen {rank} TRACE {lab.address(name)} eth1 {words}" in output
     only = lab.on(el, f"{FROM_ONE} --nodes={ubuntu} seen.py 2>&1")
     assert f"seen 0 TRACE {lab.address(ubuntu)} eth1 []" in only
     assert f"{lab.address(el)} eth1" not in only
     lab.count()
-    said = lab.on(el, f"{FROM_ONE} deepspeed_train.py 2>&1")
-    assert "deepspeed: 2 ranks on cpu, weights as alone, loss " in said
+    output = lab.on(el, f"{FROM_ONE} deepspeed_train.py 2>&1")
+    assert "deepspeed: 2 ranks on cpu, weights as alone, loss " in output
     assert lab.left() == ["packets 0 bytes 0"] * 2
 
 
@@ -424,13 +426,13 @@ def test_ray_failures_are_named_from_its_messages(lab: Lab) -> None:
     assert lab.explained(lab.on(el, f"{head} --include-dashboard=false 2>&1 || true")) == {"LG-680"}
 
     lab.on(ubuntu, OLDER)
-    said = lab.on(ubuntu, f"{RAY} start {SMALL} 2>&1 || true")
+    output = lab.on(ubuntu, f"{RAY} start {SMALL} 2>&1 || true")
     lab.on(ubuntu, NEWER)
-    assert lab.explained(said) == {"LG-604"}
+    assert lab.explained(output) == {"LG-604"}
 
     # a container's /dev/shm has 62 MB, and Ray wants a third of the memory
-    said = lab.on(ubuntu, f"{RAY} start --num-cpus=2 2>&1; {RAY} stop 2>&1")
-    assert lab.explained(said) == {"LG-960"}
+    output = lab.on(ubuntu, f"{RAY} start --num-cpus=2 2>&1; {RAY} stop 2>&1")
+    assert lab.explained(output) == {"LG-960"}
 
     # It joins, because it can reach the head. The head cannot reach the address that it announced.
     lab.on(ubuntu, f"{join} --node-ip-address={other_interface} {SMALL} 2>&1")
@@ -441,9 +443,9 @@ def test_ray_failures_are_named_from_its_messages(lab: Lab) -> None:
 
     lab.on(el, SHUT.format(6379))
     # it would retry for minutes
-    said = lab.on(ubuntu, f"timeout -s KILL 60 env {join} {own} {SMALL} 2>&1 || true")
+    output = lab.on(ubuntu, f"timeout -s KILL 60 env {join} {own} {SMALL} 2>&1 || true")
     lab.on(el, OPEN)
-    assert "LG-601" in lab.explained(said)
+    assert "LG-601" in lab.explained(output)
     lab.on(el, f"{RAY} stop 2>&1")
 
 
@@ -453,21 +455,21 @@ def test_jax_failures_are_named_from_its_messages(lab: Lab) -> None:
     # it catches SIGTERM
     start = f"timeout -s KILL 75 env {JAX}"
     lab.together(dict.fromkeys(lab.names, TO_ITSELF))
-    said = lab.together(dict.fromkeys(lab.names, f"{start} /root/jax_psum.py 2>&1 || true"))
+    output = lab.together(dict.fromkeys(lab.names, f"{start} /root/jax_psum.py 2>&1 || true"))
     lab.together(dict.fromkeys(lab.names, "cat /run/hosts > /etc/hosts"))
-    assert lab.explained("".join(said.values())) == {"LG-106"}
+    assert lab.explained("".join(output.values())) == {"LG-106"}
 
     soon = "sed 's/initialize(/initialize(initialization_timeout=30,/' /root/jax_psum.py > /root/jax_soon.py"
     watch = "/opt/fullmesh/bin/fullmesh-watch --within 8 --stalled 0 -- env"
     lab.on(el, SHUT.format(8482))
     job = f"{soon}; {watch} {JAX} /root/jax_soon.py 2>&1 || true"
-    said = lab.together(dict.fromkeys(lab.names, job))
+    output = lab.together(dict.fromkeys(lab.names, job))
     lab.on(el, OPEN)
-    assert lab.explained("".join(said.values())) == {"LG-611"}
+    assert lab.explained("".join(output.values())) == {"LG-611"}
     # the watch reports it earlier, while the job waits
-    assert f"[WA-101] {ubuntu} " in said[el]
-    assert "[WA-102] process 1 of JAX" in said[ubuntu]
-    assert f"{lab.address(el)}:8482 ({el}, jax coordinator): dropped" in said[ubuntu]
+    assert f"[WA-101] {ubuntu} " in output[el]
+    assert "[WA-102] process 1 of JAX" in output[ubuntu]
+    assert f"{lab.address(el)}:8482 ({el}, jax coordinator): dropped" in output[ubuntu]
 
 
 def test_vllm_and_sglang_ports_reach_a_stand_in_listener(lab: Lab) -> None:

@@ -28,8 +28,8 @@ def test_ray_runs_over_both_nodes(lab: Lab) -> None:
     lab.count()
     lab.together(dict.fromkeys(lab.names, f"{RAY} start {SMALL} 2>&1"))
     for name in (el, ubuntu):
-        said = lab.on(name, "/opt/ray/bin/python /root/ray_gloo.py")
-        assert "2 nodes, sums and objects as expected" in said
+        output = lab.on(name, "/opt/ray/bin/python /root/ray_gloo.py")
+        assert "2 nodes, sums and objects as expected" in output
     assert lab.left() == ["packets 0 bytes 0"] * 2
     lab.together(dict.fromkeys(lab.names, f"{RAY} stop 2>&1"))
 
@@ -37,5 +37,5 @@ def test_ray_runs_over_both_nodes(lab: Lab) -> None:
 def test_jax_runs_over_both_nodes(lab: Lab) -> None:
     lab.count()
     summed = lab.together(dict.fromkeys(lab.names, f"{JAX} /root/jax_psum.py 2>&1"))
-    assert all("2 devices, the sum is as expected" in said for said in summed.values())
+    assert all("2 devices, the sum is as expected" in output for output in summed.values())
     assert lab.left() == ["packets 0 bytes 0"] * 2

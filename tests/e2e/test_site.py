@@ -137,7 +137,7 @@ def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
         run_on_node(
             node, f"mkdir -p /tmp/late && echo {late} | base64 -d > /tmp/late/sitecustomize.py"
         )
-    for name, more, said in (
+    for name, more, pattern in (
         ("ddp", "3", r"ddp: 2 ranks on cpu, loss 0\.\d+"),
         ("fsdp", "20 /tmp/whole.pt", r"fsdp: 2 ranks on cpu, loss 0\.\d+ -> 0\.\d+"),
         (
@@ -150,7 +150,7 @@ def test_the_examples_train_over_both_nodes(lab: list[str]) -> None:
         line = f"echo {text} | base64 -d > /tmp/{name}.py && {wrapper} /tmp/{name}.py {more} 2>&1"
         with ThreadPoolExecutor() as pool:
             output = "\n".join(pool.map(partial(run_on_node, command=line, seconds=300), lab))
-        assert re.search(said, output)
+        assert re.search(pattern, output)
         assert output.count("atexit was heard") == len(lab)
     whole = "import torch; print(len(torch.load('/tmp/whole.pt')))"
     look = f'test ! -e /tmp/whole.pt || /opt/fullmesh/venv/bin/python -c "{whole}"'

@@ -112,8 +112,8 @@ def test_two_controllers_configure_half_each(
     for name in hosts:
         peers = run_on_node(name, "nft list set inet firewalld fullmesh-peers4")
         names = run_on_node(name, "cat /etc/hosts")
-        for other, held in hosts.items():
-            address = held["fullmesh_address"].partition("/")[0]
+        for other, settings in hosts.items():
+            address = settings["fullmesh_address"].partition("/")[0]
             assert other == name or address in peers
             assert address in names
         assert "WORLD_SIZE=4" in run_on_node(name, "cat /etc/fullmesh/env")

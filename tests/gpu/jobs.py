@@ -325,8 +325,8 @@ def judge_dumps(dumps: Sequence[Path]) -> tuple[list[dict[str, Any]], dict[str, 
             taken.take(path.name, raw)
             plain[path.name] = json.loads(json.dumps(recorder.parse_record_data(raw), default=str))
         except (ValueError, RefusedRecordError) as exc:  # keep its bytes, to extend the reader
-            held = base64.b64encode(raw[:MOST_DUMP]).decode()
-            plain[path.name] = {"refused": str(exc), "base64": held}
+            encoded = base64.b64encode(raw[:MOST_DUMP]).decode()
+            plain[path.name] = {"refused": str(exc), "base64": encoded}
     return [one.as_dict() for one in taken.findings()], plain
 
 

@@ -150,9 +150,9 @@ class NodePair:
         os.close(write)
         os.waitpid(child, 0)
         with os.fdopen(read, "rb") as stream:
-            said = stream.read().decode()
-        if said:
-            raise OSError(said)
+            error = stream.read().decode()
+        if error:
+            raise OSError(error)
 
     def cut(self) -> None:
         """Take node 2's end of the cable down, so that nothing gets through.

@@ -107,9 +107,9 @@ def read_nvml() -> dict[str, Any]:
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
 
     def text(call: str, *first: Any) -> str:
-        held = ctypes.create_string_buffer(96)
-        code = getattr(nvml, call)(*first, held, 96)
-        return held.value.decode() if not code else f"error {code}"
+        buffer = ctypes.create_string_buffer(96)
+        code = getattr(nvml, call)(*first, buffer, 96)
+        return buffer.value.decode() if not code else f"error {code}"
 
     if code := nvml.nvmlInit_v2():
         raise OSError(code, "nvmlInit_v2")
@@ -149,8 +149,8 @@ def step_machine(run: StepRun) -> None:
     run.numbers["tools"] = {name: bool(shutil.which(name)) for name in TOOLS}
     run.numbers["gpus"], run.numbers["facts"] = gpus, import_node_module("facts.gpu").observe_gpus()
     plan: Any = {"nodes": {"node1": {"local_ranks": 1}}}
-    said: Any = {"node1": {"node": {"facts": {"survey": {"gpus": gpus}}}}}
-    seen = ClusterObservations(plan, said)
+    answers: Any = {"node1": {"node": {"facts": {"survey": {"gpus": gpus}}}}}
+    seen = ClusterObservations(plan, answers)
     rules = [one.find for one in load_causes("VC").values() if one.find and one.family == "gpu"]
     found = [finding for rule in rules for finding in rule(seen)]
     run.numbers["findings"] = [
@@ -438,11 +438,11 @@ def step_ras(run: StepRun) -> None:
             for node in (0, 1) if state == "well" else (0,):
                 asked = job.on_node(node, ["-c", ASK_RAS, str(ROOT / "node_programs")])
                 out, errors = asked.communicate()
-                said: dict[str, Any] = json.loads(out) if out else {"why": errors[-1000:]}
-                run.keep("ras.jsonl", {"state": state, "node": node, **said})
-                sizes = [one["size"] for one in said.get("status", {}).get("communicators", [])]
-                run.numbers[f"{state}, node {node}"] = {"sizes": sizes, "here": said.get("here")}
-                run.check(2 in sizes, f"{state}, node {node}: no communicator of 2 ranks: {said}")
+                status: dict[str, Any] = json.loads(out) if out else {"why": errors[-1000:]}
+                run.keep("ras.jsonl", {"state": state, "node": node, **status})
+                sizes = [one["size"] for one in status.get("status", {}).get("communicators", [])]
+                run.numbers[f"{state}, node {node}"] = {"sizes": sizes, "here": status.get("here")}
+                run.check(2 in sizes, f"{state}, node {node}: no communicator of 2 ranks: {status}")
 
 
 def list_error_cases(device: str) -> dict[str, tuple[str, dict[str, str], tuple[str, ...]]]:

@@ -78,14 +78,14 @@ class Adversary:
             self.found.write(json.dumps({"what": what, "where": where, **more}) + "\n")
             self.found.flush()
 
-    def told(self, what: str, where: str, raw: bytes) -> None:
+    def report_secrets(self, what: str, where: str, raw: bytes) -> None:
         """Search readable data for secrets."""
-        held = [word.decode() for word in self.words if word in raw]
+        leaked = [word.decode() for word in self.words if word in raw]
         match = KEY.search(raw) or (what != "file" and SECRET.search(raw))
         if match:
-            held.append(match.group().decode("utf-8", "replace")[:80])
-        if held:
-            self.say("secret", where, by=what, words=held)
+            leaked.append(match.group().decode("utf-8", "replace")[:80])
+        if leaked:
+            self.say("secret", where, by=what, words=leaked)
 
     # --- files
     # --------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Adversary:
             with os.fdopen(handle, "rb") as stream:
                 raw = stream.read(LARGEST)
             self.say("may read", path, uid=info.st_uid, mode=oct(stat.S_IMODE(info.st_mode)))
-            self.told("file", path, raw)
+            self.report_secrets("file", path, raw)
 
     def enter(self, folder: str) -> None:
         """Watch a directory, and attack everything in it."""
@@ -255,7 +255,7 @@ class Adversary:
                         if os.fstat(stream.fileno()).st_uid != self.me:
                             raw = stream.read(LARGEST)
                             shown = raw.replace(b"\0", b" ")[:200].decode("utf-8", "replace")
-                            self.told(kind, f"{kind} of {shown}", raw)
+                            self.report_secrets(kind, f"{kind} of {shown}", raw)
             known = present
             time.sleep(FAST)
 
@@ -288,7 +288,7 @@ class Adversary:
 
     def run(self) -> None:
         """Run all attacks at the same time, until stopped."""
-        network = Network(self.settings, self.me, self.say, self.told)
+        network = Network(self.settings, self.me, self.say, self.report_secrets)
         self.pretend()
         self.set_traps()
         self.plant_names()

@@ -122,9 +122,9 @@ class Network:
         settings: dict[str, Any],
         me: int,
         say: Callable[..., None],
-        told: Callable[[str, str, bytes], None],
+        report_secrets: Callable[[str, str, bytes], None],
     ) -> None:
-        self.settings, self.me, self.say, self.told = settings, me, say, told
+        self.settings, self.me, self.say, self.report_secrets = settings, me, say, report_secrets
         settings["disturb"] = tuple(settings["disturb"])
 
     def payload(self, name: str) -> bytes:
@@ -173,7 +173,7 @@ class Network:
                 answer = self.send(one, shot)
                 if number == 0:
                     self.say("spoke to", f"{one.kind} {one.address} {one.port}")
-                self.told("answer", f"{one.kind} {one.address} {one.port}", answer)
+                self.report_secrets("answer", f"{one.kind} {one.address} {one.port}", answer)
 
     @staticmethod
     def send(one: Listener, shot: bytes) -> bytes:

@@ -181,7 +181,7 @@ class World:
     # --- the processes
     # ----------------------------------------------------------------------------------
 
-    said = ""
+    error_text = ""
 
     def run(self, command: list[str]) -> tuple[int, str]:
         """Run a command, as a module does for the engine."""
@@ -237,30 +237,30 @@ class World:
         self.engine.disarm(self.run, name, TOKEN)
 
     def process(self, work: Callable[[], None], at: int = 0, error: int = 0) -> int:
-        """Run *work* in its own process. Return its number of calls, 0 if it was killed. ``said`` has its error."""
+        """Run *work* in its own process. Return its number of calls, 0 if it was killed. The error is in ``error_text``."""
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
             os.close(reading)
             seam = Seam(at, error)
-            said = ""
+            error_text = ""
             try:
                 seam.install(self.engine, self)
                 work()
             except self.engine.RollbackError as exc:
-                said = str(exc)
+                error_text = str(exc)
             except BaseException as exc:
-                said = f"raised {exc!r}"
-            os.write(writing, json.dumps([seam.count, said]).encode())
+                error_text = f"raised {exc!r}"
+            os.write(writing, json.dumps([seam.count, error_text]).encode())
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading) as stream:
             text = stream.read()
         _, status = os.waitpid(child, 0)
-        self.said = ""
+        self.error_text = ""
         if os.waitstatus_to_exitcode(status) == ENDED:
             return 0
-        count, self.said = json.loads(text)
+        count, self.error_text = json.loads(text)
         return int(count)
 
     def reboot(self) -> None:
@@ -348,7 +348,7 @@ def try_crash(
         world = World(Path(top), engine)
         world.at_boot_commands = [] if boot else None
         whole = world.process(world.change, first)
-        found = [f"the change: {world.said}"] if world.said else []
+        found = [f"the change: {world.error_text}"] if world.error_text else []
         calls = recover_node(world, way, second)
         found += world.faults("new" if whole else "")
         edited = edit_files(world)
@@ -358,7 +358,7 @@ def try_crash(
             world.reboot()
             world.process(world.boot)
         world.process(world.next_run)
-        found += [f"the next run: {world.said}"] if world.said else []
+        found += [f"the next run: {world.error_text}"] if world.error_text else []
         world.reboot()
         world.process(world.boot)
         world.process(world.late)
@@ -373,17 +373,17 @@ def try_error_in_change(engine: ModuleType, first: int, error: int) -> tuple[int
     with tempfile.TemporaryDirectory(dir=find_memory_folder()) as top:
         world = World(Path(top), engine)
         count = world.process(world.change, first, error)
-        said = world.said
+        error_text = world.error_text
         found = []
-        if said.startswith("raised") and not world.get("armed"):
-            found.append(f"arm {said}")
+        if error_text.startswith("raised") and not world.get("armed"):
+            found.append(f"arm {error_text}")
         world.process(world.guard)
-        confirmed = not said
+        confirmed = not error_text
         now = world.manifest()
         if confirmed and now == world.old:
             found.append("confirmed and gone")
         if not confirmed and now != world.old:
-            found.append(f"neither confirmed nor as before: {said}")
+            found.append(f"neither confirmed nor as before: {error_text}")
         return count, found
 
 
@@ -393,9 +393,9 @@ def try_error_in_rollback(engine: ModuleType, second: int, error: int) -> tuple[
         world = World(Path(top), engine)
         world.process(world.unconfirmed)
         count = world.process(world.guard, second, error)
-        if world.said:
+        if world.error_text:
             world.process(world.guard)  # as above: systemd restarts a program that fails
-        found = [f"the rollback: {world.said}"] if world.said else []
+        found = [f"the rollback: {world.error_text}"] if world.error_text else []
         report = engine.report_of(NAME)
         if engine.state_of(str(world.store / NAME)) != "fired":
             found.append("it never ended")

@@ -45,10 +45,10 @@ def threads() -> list[dict[str, Any]]:
     main = threading.main_thread().ident
     frames = sys._current_frames()
     order = sorted(frames, key=lambda one: (one != main, one))
-    told = [
+    stacks = [
         (names.get(one, ""), stack(frames[one])) for one in order if one != threading.get_ident()
     ]
-    return [{"name": name, "frames": frames_} for name, frames_ in told]
+    return [{"name": name, "frames": frames_} for name, frames_ in stacks]
 
 
 def say(name: str) -> None:
@@ -64,9 +64,9 @@ def say(name: str) -> None:
         {"name": name, "desc": group.group_desc, "ranks": sorted(world.pg_group_ranks[group])}
         for group, name in world.pg_names.items()  # the groups that this rank made
     ]
-    told = {"pickle": data.hex(), "groups": groups, "threads": threads(), "raised": raised}
+    state = {"pickle": data.hex(), "groups": groups, "threads": threads(), "raised": raised}
     path = WORK / f"said{RANK}.{name}.json"
-    path.with_suffix(".new").write_text(json.dumps(told))
+    path.with_suffix(".new").write_text(json.dumps(state))
     path.with_suffix(".new").rename(path)
 
 

@@ -102,8 +102,8 @@ def find_cable(pid: int) -> str:
         check=True,
         where="eth1",
     )
-    told = run_shell(["env"], "ip -o link", check=True, where="this machine")
-    for line in told.splitlines():
+    links = run_shell(["env"], "ip -o link", check=True, where="this machine")
+    for line in links.splitlines():
         number, name = line.split(":")[:2]
         if number == index:
             return name.strip().split("@")[0]
@@ -114,10 +114,10 @@ def list_lab_nodes(name: str) -> dict[str, Node]:
     """The nodes of a lab that is up, the master first."""
     place = paths.find()
     podman = lifecycle.open_podman(place)
-    found = {}
+    nodes = {}
     for node in lifecycle.require(Store(place, name)).nodes:
         pid = int(podman.must("inspect", "--format", "{{.State.Pid}}", node.container))
-        found[node.name] = Node(
+        nodes[node.name] = Node(
             node.name,
             node.hostname,
             pid,
@@ -125,4 +125,4 @@ def list_lab_nodes(name: str) -> dict[str, Node]:
             node.cluster_address.split("/")[0],
             find_cable(pid),
         )
-    return found
+    return nodes

@@ -54,8 +54,8 @@ class Shown:
 
 def list_line_commands(line: str) -> Iterator[str]:
     """List the commands of a line."""
-    found = PROMPT.match(line)
-    for part in AFTER.split(found[3] if found else ""):
+    match = PROMPT.match(line)
+    for part in AFTER.split(match[3] if match else ""):
         command = re.sub(r"\s+#\s.*$|\s{2,}\(.*$|\s{3,}.*$| on the controller$", "", part)
         command = LOOSE.sub("", command).rstrip(".: ")
         if command.startswith((f"{OURS} ", f"{ANSIBLE} ")) and len(command.split()) > 1:
@@ -76,25 +76,25 @@ def list_shown_commands(text: str) -> Iterator[Shown]:
     """List every command of a page, in blocks and in sentences, from top to bottom."""
     blocks = list(FENCE.finditer(text))
     summed = {row.start() + 2 for row in SUMMED.finditer(text)}
-    sentences = FENCE.sub(lambda found: " " * len(found[0]), text)
-    for found in sorted([*blocks, *INLINE.finditer(sentences)], key=re.Match.start):
-        if found.re is FENCE:
-            stated_code = CODE.match(text, found.end())
-            yield from list_block_commands(found[2], int(stated_code[1]) if stated_code else None)
+    sentences = FENCE.sub(lambda match: " " * len(match[0]), text)
+    for match in sorted([*blocks, *INLINE.finditer(sentences)], key=re.Match.start):
+        if match.re is FENCE:
+            stated_code = CODE.match(text, match.end())
+            yield from list_block_commands(match[2], int(stated_code[1]) if stated_code else None)
         else:
             # a sentence may mention a verb
-            one = f"{found[1]} --help" if VERB.fullmatch(found[1]) else found[1]
-            typed = found.start() not in summed
+            one = f"{match[1]} --help" if VERB.fullmatch(match[1]) else match[1]
+            typed = match.start() not in summed
             yield from (Shown(command, typed) for command in list_line_commands(one))
 
 
 def list_commands_once() -> list[tuple[str, str]]:
     """List each command once, with the first page that shows it."""
-    found: dict[str, str] = {}
+    first_pages: dict[str, str] = {}
     for page, text in PAGES.items():
         for one in list_shown_commands(text):
-            found.setdefault(one.command, page)
-    return [(page, command) for command, page in found.items()]
+            first_pages.setdefault(one.command, page)
+    return [(page, command) for command, page in first_pages.items()]
 
 
 def map_runnable_commands() -> dict[str, list[Shown]]:
@@ -105,11 +105,11 @@ def map_runnable_commands() -> dict[str, list[Shown]]:
         # it names commands of earlier releases
         if page != "CHANGELOG.md"
     }
-    return {page: found for page, found in every_page.items() if found}
+    return {page: commands for page, commands in every_page.items() if commands}
 
 
 # The reader's values that replace words of a page: a whole word, or the beginning of a command.
-SAID = (
+REPLACEMENTS = (
     (r"^\./fullmesh lab exec --name (hour|night) ", "./fullmesh lab exec --name LAB "),
     (r"^\./fullmesh lab (up|status|exec|down|gpus)(?! --name)", r"./fullmesh lab \1 --name LAB"),
     (r"^\./fullmesh demo(?! --help)", "./fullmesh demo --name LAB"),
@@ -139,7 +139,7 @@ SAID = (
 
 def fill_in_words(command: str) -> str:
     """Return the command with a reader's own values."""
-    for pattern, words in SAID:
+    for pattern, words in REPLACEMENTS:
         command = re.sub(pattern, words, command)
     return command
 
@@ -154,7 +154,7 @@ BUNDLE = "wants bare machines without a way out; molecule's scenario bundle runs
 
 def list_test_commands() -> list[str]:
     """List the commands of the pages that run tests."""
-    every = {one.command for found in map_runnable_commands().values() for one in found}
+    every = {one.command for commands in map_runnable_commands().values() for one in commands}
     return sorted(
         command
         for command in every

@@ -92,7 +92,7 @@ def start_job(job: GoingJob, work: Path) -> list[subprocess.Popen[bytes]]:
         (record_hang.HOME / name).write_text(text)
     ranks = []
     for rank in range(job.world):
-        told = {
+        env = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": f"{hook}:{record_hang.HOME}",
             "PYTHONWARNINGS": "ignore",
@@ -106,7 +106,7 @@ def start_job(job: GoingJob, work: Path) -> list[subprocess.Popen[bytes]]:
         errors = (work / f"errors{rank}").open("wb")
         command = [str(record_hang.HOME / "venv/bin/python"), "train.py"]
         ranks.append(
-            subprocess.Popen(command, cwd=record_hang.HOME, env=told, stdout=errors, stderr=errors)
+            subprocess.Popen(command, cwd=record_hang.HOME, env=env, stdout=errors, stderr=errors)
         )
     return ranks
 

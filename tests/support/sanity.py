@@ -58,8 +58,8 @@ def binds_underscore(text: str) -> bool:
 def is_documented_late(text: str) -> bool:
     """Return whether a plugin's documentation follows an import other than __future__'s."""
     first = re.search(r"^(?:import|from (?!__future__))", text, re.MULTILINE)
-    said = re.search(r"^DOCUMENTATION", text, re.MULTILINE)
-    return bool(first and said and first.start() < said.start())
+    documentation = re.search(r"^DOCUMENTATION", text, re.MULTILINE)
+    return bool(first and documentation and first.start() < documentation.start())
 
 
 @dataclass(frozen=True)
@@ -211,9 +211,9 @@ def install_collections() -> None:
 def provide_pip() -> None:
     """Put Python's own pip where ansible-test keeps the program that would download one."""
     source = Path(ansible_test.__path__[0], "_internal/python_requirements.py").read_text()
-    found = re.search(r"pip='([0-9.]+)'", source)
-    assert found, "ansible-test no longer names its pip there"
-    kept = HOME / f".ansible/test/cache/get_pip_{found[1].replace('.', '_')}.py"
+    match = re.search(r"pip='([0-9.]+)'", source)
+    assert match, "ansible-test no longer names its pip there"
+    kept = HOME / f".ansible/test/cache/get_pip_{match[1].replace('.', '_')}.py"
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text("import ensurepip\n\nensurepip.bootstrap()\n", encoding="utf-8")
 

@@ -103,19 +103,19 @@ def rename_node(text: str, number: int) -> str:
         "10.77.2.11": make_management_address(number),
         "10.77.1.11": make_management_address(number),
     }
-    return OLD.sub(lambda found: words.get(found[0], found[0]), text)
+    return OLD.sub(lambda match: words.get(match[0], match[0]), text)
 
 
 def query_node_facts(number: int) -> NodeFacts:
     """Return the answer of node_facts."""
-    said = contract.convert_value(
+    facts = contract.convert_value(
         NodeFacts, json.loads(rename_node(read_recording("el1-facts"), number))
     )
-    for nic, one in enumerate(said["ansible_facts"]["fullmesh"]["interfaces"]):
+    for nic, one in enumerate(facts["ansible_facts"]["fullmesh"]["interfaces"]):
         if one["name"] != "lo":
             one["mac"] = make_mac(number, nic)
-    said["resolved"] = {}
-    return said
+    facts["resolved"] = {}
+    return facts
 
 
 def query_node(plan: ClusterPlan, number: int) -> LadderNodeResult:
@@ -148,9 +148,9 @@ def query_node(plan: ClusterPlan, number: int) -> LadderNodeResult:
     identity = survey["identity"]
     identity["machine_id"] = f"{number:04x}" + identity["machine_id"][4:]
     identity["host_keys"] = [f"{number:04x}{key[4:]}" for key in identity["host_keys"]]
-    for held in survey["nft"]["sets"]:
-        if held["name"] in PEER_SETS:
-            held["elem"] = list(plan["peers"])
+    for peer_set in survey["nft"]["sets"]:
+        if peer_set["name"] in PEER_SETS:
+            peer_set["elem"] = list(plan["peers"])
     for zone in PEER_SETS:
         survey["firewalld"]["ipsets"][zone] = list(plan["peers"])
     if name != plan["master"]["node"]:
@@ -161,8 +161,8 @@ def query_node(plan: ClusterPlan, number: int) -> LadderNodeResult:
 @cache
 def load_connection() -> LinkResult:
     """Return one connection of the healthy diagnosis."""
-    held = records.load_diagnosis("healthy")["nodes"]["el1"]["links"]["links"][0]
-    return contract.convert_value(LinkResult, held)
+    connection = records.load_diagnosis("healthy")["nodes"]["el1"]["links"]["links"][0]
+    return contract.convert_value(LinkResult, connection)
 
 
 def make_connection_result(row: Any, own: str, silent: str = "") -> LinkResult:
@@ -204,13 +204,13 @@ def query_links(
 
 def query_listeners(plan: ClusterPlan, name: str, scope: ProbeScope) -> StartedRanks:
     """Return ladder_gloo's report of the listeners of a healthy node."""
-    held = records.load_diagnosis("healthy")["nodes"]["el1"]["started"]["listeners"]
+    listeners = records.load_diagnosis("healthy")["nodes"]["el1"]["started"]["listeners"]
     own = plan["nodes"][name]["address"]
     others = {n: one["address"] for n, one in plan["nodes"].items() if n != name}
-    ports = next(iter(held["asked"].values()))
+    ports = next(iter(listeners["asked"].values()))
     flows = {f"{a}>{b}": ports for one in others.values() for a, b in ((own, one), (one, own))}
     seen = {
-        **held,
+        **listeners,
         "proved": dict.fromkeys(others, len(ports)),
         "lost": {peer: [0, 319] for peer in others},
         "asked": flows,
@@ -245,36 +245,36 @@ def make_plan(count: int) -> ClusterPlan:
 
 def make_hostvars(count: int, silent: str = "") -> tuple[ClusterPlan, HostVars]:
     """Return the plan and all registered answers, as Ansible has them. *silent* is a node that no node reaches."""
-    plan, held = make_plan(count), make_inventory_settings(count)
+    plan, hosts = make_plan(count), make_inventory_settings(count)
     scope = schedule.build_probe_scope(plan, "auto", [], False, RUN)
     looks = {make_node_name(number): query_node(plan, number) for number in range(count)}
     opened = {peer: answer["ports"] for peer, answer in looks.items()}
     for number in range(count):
         name = make_node_name(number)
-        own = held[name]
+        own = hosts[name]
         own["__preflight"] = query_node_facts(number)
         own["ansible_facts"] = own["__preflight"]["ansible_facts"]
         own["__verify_cluster_node"] = looks[name]
         own["__verify_cluster_links"] = query_links(plan, opened, name, scope, silent)
         own["__verify_cluster_started"] = query_listeners(plan, name, scope)
         own["__verify_cluster_gloo"] = collect_finished_rank(plan, name)
-    return plan, held
+    return plan, hosts
 
 
-def group_answers(held: HostVars) -> dict[str, Any]:
+def group_answers(hosts: HostVars) -> dict[str, Any]:
     """Return the answers as the role registers them: all answers to a query in one place."""
     parts = ("node", "links", "closer", "started", "gloo")
     keys = [f"__verify_cluster_{part}" for part in parts]
     return {
-        key: {"answers": {host: own[key] for host, own in held.items() if key in own}}
+        key: {"answers": {host: own[key] for host, own in hosts.items() if key in own}}
         for key in keys
     }
 
 
-def group_diagnosis_answers(plan: ClusterPlan, held: HostVars) -> dict[str, Any]:
+def group_diagnosis_answers(plan: ClusterPlan, hosts: HostVars) -> dict[str, Any]:
     """Return the answers as a diagnosis registers them."""
     kinds = {"looked": "node", "linked": "links", "closer": "closer", "stopped": "started"}
-    answer = group_answers(held)
+    answer = group_answers(hosts)
     found = {
         f"__diagnose_{name}": answer[f"__verify_cluster_{part}"] for name, part in kinds.items()
     }
@@ -283,7 +283,7 @@ def group_diagnosis_answers(plan: ClusterPlan, held: HostVars) -> dict[str, Any]
 
 def make_result(count: int, silent: str = "") -> Result:
     """Return the result of a verification of these answers."""
-    plan, held = make_hostvars(count, silent)
+    plan, hosts = make_hostvars(count, silent)
     scope = schedule.build_probe_scope(plan, "auto", [], False, RUN)
     about = {
         "name": RUN,
@@ -292,5 +292,5 @@ def make_result(count: int, silent: str = "") -> Result:
         "lab": "",
     }
     return verify_cluster.ladder_result(
-        plan, held, group_answers(held), {**OPTIONS, "scope": scope}, about
+        plan, hosts, group_answers(hosts), {**OPTIONS, "scope": scope}, about
     )  # type: ignore[no-any-return]

@@ -206,7 +206,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Answer:
-    """What explain-log said about a thread.
+    """The answer of explain-log about a thread.
 
     Attributes:
         verdict: right when the first finding names the cause, symptom when it says that the cause is not in the log,
@@ -216,7 +216,7 @@ class Answer:
 
     thread: Thread
     verdict: str
-    said: tuple[str, ...]
+    codes: tuple[str, ...]
     wrong: tuple[str, ...]
 
 
@@ -279,8 +279,10 @@ def main() -> None:
     answers = score_threads(read_threads(), held_out=held_out)
     for one in answers:
         if one.verdict != RIGHT or one.wrong:
-            said = " ".join(one.said) or "-"
-            sys.stdout.write(f"{one.verdict:8}{one.thread.cause:22}{one.thread.address:48}{said}\n")
+            codes = " ".join(one.codes) or "-"
+            sys.stdout.write(
+                f"{one.verdict:8}{one.thread.cause:22}{one.thread.address:48}{codes}\n"
+            )
     counts = ", ".join(
         f"{count} {verdict}" for verdict, count in count_verdicts(answers).most_common()
     )

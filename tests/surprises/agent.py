@@ -23,7 +23,7 @@ if __name__ == "__main__":
     asked = json.load(sys.stdin)
     function, known = CALLS[asked["call"]]
     given = {name: one["default"] for name, one in known.items() if "default" in one}
-    said = function(**{**given, **asked["want"]})
-    if said.get("failed"):
-        sys.exit(said["msg"])
-    sys.stdout.write(json.dumps(said))
+    answer = function(**{**given, **asked["want"]})
+    if answer.get("failed"):
+        sys.exit(answer["msg"])
+    sys.stdout.write(json.dumps(answer))

@@ -175,13 +175,13 @@ class Ground:
             for name in self.names
         }
         try:
-            said = {
+            listeners = {
                 name: json.loads(server.stdout.readline() or "{}")
                 for name, server in servers.items()
                 if server.stdout
             }
             failed: Failed = {}
-            for name, answer in said.items():
+            for name, answer in listeners.items():
                 for port, error in answer.get("ports", [(0, 99)]):
                     if error:
                         failed |= {
@@ -189,7 +189,7 @@ class Ground:
                             for peer in self.names
                             if peer != name
                         }
-            calls = {name: (self.attempts(name, said), b"") for name in self.names}
+            calls = {name: (self.attempts(name, listeners), b"") for name in self.names}
             for name, found in self.all_at_once(calls, ORACLE_SECONDS).items():
                 for key, what in found.items():
                     peer, port = key.split()
@@ -201,10 +201,10 @@ class Ground:
                 with suppress(OSError):
                     server.communicate(timeout=10)
 
-    def attempts(self, name: str, said: Mapping[str, Any]) -> str:
+    def attempts(self, name: str, listeners: Mapping[str, Any]) -> str:
         """Return the command that connects to the others' listeners, at their announced and their cluster addresses."""
         targets = []
-        for peer, answer in said.items():
+        for peer, answer in listeners.items():
             if peer == name:
                 continue
             ports = [port for port, error in answer.get("ports", []) if not error]

@@ -45,8 +45,8 @@ def find_announced_address():
         for name in interface.split(","):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 try:
-                    held = fcntl.ioctl(probe, GET_ADDRESS, struct.pack("256s", name.encode()))
-                    return socket.inet_ntoa(held[20:24])
+                    reply = fcntl.ioctl(probe, GET_ADDRESS, struct.pack("256s", name.encode()))
+                    return socket.inet_ntoa(reply[20:24])
                 except OSError:
                     return "none"
     try:
@@ -63,15 +63,15 @@ def find_announced_address():
     return "127.0.0.1"
 
 
-def echo_payload(held):
+def echo_payload(client):
     """Read the payload, and send it back."""
-    with held:
-        held.settimeout(30)
+    with client:
+        client.settimeout(30)
         left = SIZE
         try:
             while left:
-                left -= len(held.recv(65536)) or left
-            held.sendall(b"\0" * SIZE)
+                left -= len(client.recv(65536)) or left
+            client.sendall(b"\0" * SIZE)
         except OSError:
             pass
 
@@ -80,10 +80,10 @@ def serve_clients(listener):
     """Serve every client."""
     while True:
         try:
-            held, _ = listener.accept()
+            client, _ = listener.accept()
         except OSError:
             return
-        threading.Thread(target=echo_payload, args=(held,), daemon=True).start()
+        threading.Thread(target=echo_payload, args=(client,), daemon=True).start()
 
 
 def open_listeners(own, store, more):
@@ -106,9 +106,9 @@ def open_listeners(own, store, more):
     sys.stdin.read()
 
 
-def count_lost_segments(held):
+def count_lost_segments(connection):
     """Return the number of lost segments from struct tcp_info (linux/tcp.h)."""
-    raw = held.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256).ljust(256, b"\0")
+    raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256).ljust(256, b"\0")
     return max(0, struct.unpack_from("I", raw, 100)[0] - struct.unpack_from("I", raw, 216)[0])
 
 
@@ -116,25 +116,25 @@ def try_connection(address, port, seconds):
     """Try one connection in both directions. Return the error ("" for none) and the retransmissions."""
     ends = time.monotonic() + seconds
     try:
-        with socket.create_connection((address, port), seconds) as held:
-            held.settimeout(seconds)
-            held.sendall(b"\0" * SIZE)
+        with socket.create_connection((address, port), seconds) as connection:
+            connection.settimeout(seconds)
+            connection.sendall(b"\0" * SIZE)
             left = SIZE
             while left and time.monotonic() < ends:
-                left -= len(held.recv(65536)) or left * 2
+                left -= len(connection.recv(65536)) or left * 2
             if left:
                 return ("late" if left > 0 else "closed"), 0
-            return ("lost" if count_lost_segments(held) >= LOST_LEAST else ""), count_lost_segments(
-                held
-            )
+            return (
+                "lost" if count_lost_segments(connection) >= LOST_LEAST else ""
+            ), count_lost_segments(connection)
     except OSError as error:
         return str(error.errno or error), 0
 
 
 def try_twice(found, again, key, address, port):
     """Try twice, the second time with a longer timeout, so that a slow peer does not count as cut off."""
-    said, again[key] = try_connection(address, port, SECONDS)
-    found[key] = said and try_connection(address, port, 2 * SECONDS)[0]
+    error, again[key] = try_connection(address, port, SECONDS)
+    found[key] = error and try_connection(address, port, 2 * SECONDS)[0]
 
 
 def run_at_once(work, arguments):

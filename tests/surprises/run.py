@@ -48,17 +48,17 @@ def try_fault(ground: Ground, seed: int, fault: Surprise) -> Score | None:
         with ground.broken(fault) as victim:
             failed = ground.oracle()
             begun = time.monotonic()
-            said = drop_boot_findings(ground.diagnose()["findings"])
+            findings = drop_boot_findings(ground.diagnose()["findings"])
             took = time.monotonic() - begun
-            for _ in range(ASKED_AGAIN if said else 0):
+            for _ in range(ASKED_AGAIN if findings else 0):
                 # a random match, a rate limit or the kernel's choice of ports may affect only one
                 # of the two
-                failed = failed or ground.oracle(list_doubted_ports(said))
+                failed = failed or ground.oracle(list_doubted_ports(findings))
     except AssertionError as refused:
         print_line(f"{seed:4} not made: {str(refused)[-120:].strip()}")
         return None
     about = {"seed": seed, "kind": fault.kind, "script": fault.script, "victim": victim}
-    row = score_diagnosis(about, fault.words, failed, TRIED, said)
+    row = score_diagnosis(about, fault.words, failed, TRIED, findings)
     return replace(row, seconds=round(took, 1))
 
 
@@ -179,8 +179,8 @@ def main() -> None:
 def format_row(row: Score) -> str:
     """Return a row in one line."""
     marks = "".join(
-        letter if held else "-"
-        for letter, held in zip(
+        letter if is_met else "-"
+        for letter, is_met in zip(
             "hfndpo!",
             (row.hit, row.found, row.node, row.direction, row.port, row.one, row.named),
             strict=True,

@@ -78,8 +78,8 @@ def list_doubted_ports(findings: Sequence[Mapping[str, Any]], most: int = 16) ->
         for port in span
         if port
     }
-    for held in re.findall(r"\b[sd]port (?:!= )?(\{[^}]*\}|[\d-]+)", text):
-        found |= {int(port) for port in re.findall(r"\d{4,5}", held)}
+    for ports in re.findall(r"\b[sd]port (?:!= )?(\{[^}]*\}|[\d-]+)", text):
+        found |= {int(port) for port in re.findall(r"\d{4,5}", ports)}
     return sorted(found)[:most]
 
 
@@ -133,16 +133,18 @@ def score_diagnosis(
         hit and not errors and warned
     ):  # a fault for some accounts is a warning, because the job's account is unknown
         errors, first = warned, warned[0]
-    said = set().union(*(list_pairs(f) for f in errors)) if errors else set()
+    pairs = set().union(*(list_pairs(f) for f in errors)) if errors else set()
     ends = {str(f.get(key)) for f in errors for key in ("node", "peer")}
-    found = hit and bool(errors) and (bool(said & broken) or (not said and about["victim"] in ends))
+    found = (
+        hit and bool(errors) and (bool(pairs & broken) or (not pairs and about["victim"] in ends))
+    )
     return Score(
         **about,
         hit=hit,
         codes=tuple(str(f["code"]) for f in findings),
         found=found,
         node=found and first.get("node") == about["victim"],
-        direction=found and (not said or broken <= said),
+        direction=found and (not pairs or broken <= pairs),
         port=found and any(is_port_right(f, failed, tried) for f in errors),
         one=len(errors) == 1,
         named=found and any(word in join_finding_text(f) for f in errors for word in words),

@@ -337,7 +337,7 @@ class StartScore:
     found: bool
     named: bool
     false: bool
-    told: str
+    outputs: str
     seconds: float
 
     @property
@@ -440,7 +440,7 @@ class StartGround(Ground):
             time.sleep(0.2)
         else:
             why = why or "no end in time"
-        told = []
+        outputs = []
         for name, one in zip(self.names, running, strict=True):
             if one.poll() is None:
                 one.kill()
@@ -448,11 +448,11 @@ class StartGround(Ground):
                 end = f"systemctl kill -s KILL {UNIT} 2>/dev/null || true; pkill -KILL -u 1600 || true"
                 self.bench.on(name, end, check=False)
             assert one.stdout
-            told.append(one.stdout.read().decode("utf-8", "replace"))
+            outputs.append(one.stdout.read().decode("utf-8", "replace"))
             one.wait()
-        if not why and not all("JOB FINE" in text for text in told):
+        if not why and not all("JOB FINE" in text for text in outputs):
             why = "no result"
-        last = [" / ".join(text.strip().splitlines()[-2:])[-160:] for text in told]
+        last = [" / ".join(text.strip().splitlines()[-2:])[-160:] for text in outputs]
         return f"{why}: {last}" if why else ""
 
     def undo_fault(self, fault: Surprise, victim: str) -> None:
@@ -516,8 +516,8 @@ def describe_row(row: StartScore) -> str:
     """Return a row as text."""
     verdict = "ok" if row.fine else "FALSE" if row.false else "MISS"
     marks = "".join(
-        one if held else "-"
-        for one, held in zip("hfn", (row.hit, row.found, row.named), strict=True)
+        one if is_met else "-"
+        for one, is_met in zip("hfn", (row.hit, row.found, row.named), strict=True)
     )
     script = " / ".join(row.script.splitlines())[-150:]
     return (

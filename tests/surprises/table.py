@@ -40,8 +40,8 @@ def read_rows(paths: Sequence[Path]) -> list[Score]:
     found: dict[tuple[int, str], Score] = {}
     for path in paths:
         for text in path.read_text().splitlines():
-            held: dict[str, Any] = json.loads(text)
-            row = Score(**{**held, "codes": tuple(held["codes"])})
+            values: dict[str, Any] = json.loads(text)
+            row = Score(**{**values, "codes": tuple(values["codes"])})
             found[(row.seed, row.script if row.kind == "healthy" else "")] = row
     return sorted(found.values(), key=lambda row: row.seed)
 
@@ -82,8 +82,8 @@ def list_misses(rows: Sequence[Score]) -> list[str]:
     lines.append("|---|---|---|---|")
     for row in missed:
         fault = "; ".join(part for part in row.script.split("\n") if "RULES" not in part)
-        said = ", ".join(row.codes) or "nothing"
-        lines.append(format_line(row.seed, describe_error(row), said, f"`{fault}`"))
+        codes = ", ".join(row.codes) or "nothing"
+        lines.append(format_line(row.seed, describe_error(row), codes, f"`{fault}`"))
     return [*lines, ""]
 
 
