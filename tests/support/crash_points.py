@@ -237,7 +237,7 @@ class World:
         self.engine.disarm(self.run, name, TOKEN)
 
     def process(self, work: Callable[[], None], at: int = 0, error: int = 0) -> int:
-        """Run *work* in its own process. Return its number of calls, 0 if it was killed. The error is in ``error_text``."""
+        """Run *work* in its own process. Return its number of calls, 0 if it was killed. Set ``error_text``."""
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
