@@ -63,13 +63,18 @@ CODE = re.compile(r"\[([A-Z]{2}-[1-9][0-9]{2})\]")
 CAUSES = "docs/causes/"
 
 
-def anchors(_app: Sphinx, tree: nodes.document) -> None:
-    """Give each row of docs/errors.md a name to link to."""
-    if tree.settings.env.docname != ERRORS:
-        return
+# A code stays on one line: browsers break at its hyphen.
+STYLE = "<style>.one-line { white-space: nowrap; }</style>\n"
+
+
+def mark_code_cells(_app: Sphinx, tree: nodes.document) -> None:
+    """Keep each code in a table on one line, and give each row of docs/errors.md a name to link to."""
     for cell in tree.findall(nodes.entry):
-        if cell.astext() in collect_codes():
-            cell["ids"].append(cell.astext().lower())
+        code = cell.astext().strip("[]")
+        if code in collect_codes():
+            cell["classes"].append("one-line")
+            if tree.settings.env.docname == ERRORS:
+                cell["ids"].append(code.lower())
 
 
 class Codes(SphinxPostTransform):
@@ -101,7 +106,9 @@ class Codes(SphinxPostTransform):
         labels = self.env.domains.standard_domain.anonlabels
         page, anchor = labels.get(code.lower(), (ERRORS, code.lower()))
         builder = self.app.builder
-        return make_refnode(builder, self.env.docname, page, anchor, nodes.Text(words))
+        link = make_refnode(builder, self.env.docname, page, anchor, nodes.Text(words))
+        link["classes"].append("one-line")
+        return link
 
 
 def in_any(node: nodes.Node, kinds: tuple[type[nodes.Element], ...]) -> bool:
@@ -146,13 +153,13 @@ def complete_page(
         *((("property", "og:image", f"{site}{PICTURE}"),) if site else ()),
         *((("property", "og:url", f"{site}{page}.html"),) if site else ()),
     ]
-    context["metatags"] += "".join(
+    context["metatags"] += STYLE + "".join(
         f'<meta {kind}="{name}" content="{escape(value)}">\n' for kind, name, value in tags
     )
 
 
 def setup(app: Sphinx) -> None:
     """Register the hooks with Sphinx. The theme's own hook runs before ``complete_page``."""
-    app.connect("doctree-read", anchors)
+    app.connect("doctree-read", mark_code_cells)
     app.add_post_transform(Codes)
     app.connect("html-page-context", complete_page, priority=900)
