@@ -43,7 +43,7 @@ from faults import checks
 from faults.bench import KERNEL_RANGE, Bench, start_bench
 from faults.conftest import set_addresses, write_plain_inventory
 from hang_jobs import JOBS as SCRIPTS
-from lab_nodes import fullmesh
+from lab_nodes import run_fullmesh
 from score import Trial, Truth, list_misses, parse_answer, render_table
 from surprises.generate import draw_surprise
 from surprises.ground import Ground, group_nodes
@@ -313,7 +313,7 @@ def main() -> None:
             states = list_states(want.seeds, want.order)
             run_states(where, states, parse_adapters(want.adapter), want.out, want.minutes)
         finally:
-            fullmesh("lab", "down", "--name", want.lab)
+            run_fullmesh("lab", "down", "--name", want.lab)
     for path, name in ((want.out, "fullmesh"), (hangs, "fullmesh hang")):
         trials = read_trials(path)
         print(render_table(trials))

@@ -12,7 +12,7 @@ from lab_nodes import name_lab
 from fullmesh.settings import ROOT
 
 from . import table
-from .bench import DATA_RANGE, KERNEL_RANGE, Bench, fullmesh, start_bench
+from .bench import DATA_RANGE, KERNEL_RANGE, Bench, run_fullmesh, start_bench
 
 TUNED_LAB, BARE_LAB, NODES = name_lab("faults"), name_lab("faults-bare"), 4
 # A fake of PyTorch. A diagnosis only reads its version (importlib.metadata), and a real one takes
@@ -61,17 +61,17 @@ def run_lab(
     """Make a lab for the duration of the run."""
     keep_labs = request.config.getoption("--keep-labs")
     if not keep_labs:
-        fullmesh("lab", "down", "--name", name)
+        run_fullmesh("lab", "down", "--name", name)
     yield start_bench(name, count, ports)
     if not keep_labs:
-        fullmesh("lab", "down", "--name", name)
+        run_fullmesh("lab", "down", "--name", name)
 
 
 def configure_cluster(bench: Bench, count: int) -> None:
     """Configure the first nodes as a cluster, without PyTorch."""
     names = list(bench.nodes)[:count]
     options = ["-i", str(bench.write_inventory(names)), "--", "--skip-tags", "packages,verify"]
-    done = fullmesh("apply", *options)
+    done = run_fullmesh("apply", *options)
     assert done.returncode == 0, done.stdout[-6000:]
     for node in names:
         bench.on(node, FAKE_TORCH)

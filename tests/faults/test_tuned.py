@@ -13,7 +13,7 @@ from causes.faults import TUNED, Fault
 from fullmesh.settings import ROOT
 
 from . import table
-from .bench import Bench, fullmesh
+from .bench import Bench, run_fullmesh
 from .checks import (
     ROUNDS,
     check_both_faults,
@@ -53,17 +53,17 @@ def measure_ping(inventory: str) -> float:
 def test_diagnose_command_and_its_time(tuned: Bench) -> None:
     """Check exit code, JSON and terminal output, and measure the time."""
     inventory = str(tuned.write_inventory(list(tuned.nodes)[:2]))
-    assert fullmesh("diagnose", "-i", inventory).returncode == 0
+    assert run_fullmesh("diagnose", "-i", inventory).returncode == 0
     diagnose_seconds, ping_seconds = [], []
     with make_fault(tuned, find_fault(TUNED, "second-table")) as (victim, peer):
         for _ in range(ROUNDS):
             ping_seconds.append(measure_ping(inventory))
             begun = time.monotonic()
-            done = fullmesh("diagnose", "-i", inventory, "--json")
+            done = run_fullmesh("diagnose", "-i", inventory, "--json")
             diagnose_seconds.append(time.monotonic() - begun)
             assert done.returncode == 1, done.stderr
             assert [f["code"] for f in json.loads(done.stdout)["findings"]] == ["DG-113"]
-        output = fullmesh("diagnose", "-i", inventory)
+        output = run_fullmesh("diagnose", "-i", inventory)
     assert output.returncode == 1
     for text in ("[DG-113]", victim, peer, "fault", "fix:"):
         assert text in output.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from faults.bench import KERNEL_RANGE, fullmesh, start_bench
+from faults.bench import KERNEL_RANGE, run_fullmesh, start_bench
 from faults.conftest import set_addresses
 
 from .ground import Ground, group_nodes
@@ -17,11 +17,11 @@ PAIRS = 3  # of nodes; what each costs is waiting, so three of them go through t
 @pytest.fixture(scope="session")
 def grounds() -> Iterator[list[Ground]]:
     """Nodes with addresses, set by hand, in twos."""
-    fullmesh("lab", "down", "--name", LAB)
+    run_fullmesh("lab", "down", "--name", LAB)
     made = start_bench(LAB, 2 * PAIRS, KERNEL_RANGE)
     set_addresses(made)
     yield group_nodes(made)
-    fullmesh("lab", "down", "--name", LAB)
+    run_fullmesh("lab", "down", "--name", LAB)
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,7 @@ def test_a_gpu_has_the_same_replacement_in_all_records(tmp_path: Path) -> None:
     (work / "nvidia-smi.xml").write_text(SMI)
     card = {"serial": "1652323002291", "uuid": "GPU-0a1b2c3d-1111-2222-3333-0123456789ab"}
     (work / "acceptance.json").write_text(json.dumps(card))
-    assert records.hand_over(work, out, []) == ["acceptance.json", "nvidia-smi.xml"]
+    assert records.write_records(work, out, []) == ["acceptance.json", "nvidia-smi.xml"]
     told = json.loads((out / "acceptance.json").read_text())
     smi = (out / "nvidia-smi.xml").read_text()
     assert told == {"serial": "number-1", "uuid": "uuid-1"}
@@ -72,19 +72,19 @@ def test_a_gpu_has_the_same_replacement_in_all_records(tmp_path: Path) -> None:
 
 def test_a_long_record_keeps_its_beginning_and_its_end() -> None:
     text = "begin" + "x" * 5000 + "end"
-    left = records.bound(text, 1000)
+    left = records.shorten_text(text, 1000)
     assert len(left.encode()) <= 1000
     assert left.startswith("begin")
     assert left.endswith("end")
     assert "bytes left out here" in left
-    assert records.bound(text, 6000) == text
+    assert records.shorten_text(text, 6000) == text
 
 
 def test_more_records_than_may_come_back_are_refused(tmp_path: Path) -> None:
     for number in range(records.MOST_FILES + 1):
         (tmp_path / f"{number}.log").touch()
     with pytest.raises(ValueError, match="9 records, and 8 may come back"):
-        records.hand_over(tmp_path, tmp_path, [])
+        records.write_records(tmp_path, tmp_path, [])
 
 
 def test_the_steps_write_no_more_records_than_may_come_back() -> None:
@@ -105,7 +105,7 @@ def test_the_steps_write_no_more_records_than_may_come_back() -> None:
     ],
 )
 def test_exit_status_shows_whether_all_steps_passed(verdicts: list[str], code: int) -> None:
-    assert records.exit_status(verdicts) == code
+    assert records.get_exit_status(verdicts) == code
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_a_machine_without_torch_is_reported(
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_every_hang_is_a_script_with_known_codes(device: str) -> None:
-    for name, hang in jobs.hangs(device).items():
+    for name, hang in jobs.list_hangs(device).items():
         compile(jobs.PREAMBLE + hang.script, name, "exec")
         assert {*hang.codes, *hang.dumped} <= {*load_causes("HG"), "nothing"}, name
         assert hang.place() == "" or name in ("asleep", "both")
