@@ -127,7 +127,8 @@ WRAPPER = re.compile(
 # one of the program's own errors: it is not about the network, another process or the machine
 OWN_TYPE = re.compile(
     r"(?:Value|ZeroDivision|FloatingPoint|Unicode(?:De|En)code|NotImplemented|ModuleNotFound|Import"
-    r"|UnidentifiedImage|DatasetGeneration|Scanner|Parser|Inductor|Comm|Usage|File(?:NotFound|Exists)|(?:Not|Is)ADirectory|Permission|Name|UnboundLocal|Attribute|Type|\w{0,40}Key|Index|Lookup"
+    r"|UnidentifiedImage|DatasetGeneration|Scanner|Parser|Inductor|Comm|Usage|File(?:NotFound|Exists)"
+    r"|(?:Not|Is)ADirectory|Permission|Name|UnboundLocal|Attribute|Type|\w{0,40}Key|Index|Lookup"
     r"|Assertion|Syntax|Indentation|Recursion|Overflow|JSONDecode|Unpickling|\w{0,40}Validation|Safetensors?"
     r"|\w{0,40}Config\w{0,20}|Argument)Error$"
     r"|(?:Misconfiguration|Instantiation|ConfigComposition|\w{0,40}Validation)Exception$"

@@ -121,11 +121,11 @@ class RailCheck:
                     continue
                 shown = f"{end.address} on {end.holder['name']}"
             elif end.holder is not None:
-                held = next(one for one in end.holder["addresses"] if one.startswith(f"{end.ip}/"))
-                shown = f"{held} on {end.holder['name']}"
+                same = [one for one in end.holder["addresses"] if one.startswith(f"{end.ip}/")]
+                shown = f"{same[0]} on {end.holder['name']}"
             elif end.planned is not None:
-                held = join_names(list_global_addresses(end.planned)) or "no address"
-                shown = f"{held} on {end.planned['name']}"
+                others = join_names(list_global_addresses(end.planned)) or "no address"
+                shown = f"{others} on {end.planned['name']}"
             else:
                 names = [nic["name"] for nic in self.seen.survey(name).get("interfaces", [])]
                 shown = f"no interface {end.wanted}. There are {join_names(names[:8])}"
