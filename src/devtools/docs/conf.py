@@ -32,6 +32,8 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 # GitHub's pages begin at any level, and a page of causes has one per family.
 suppress_warnings = ["myst.header"]
 
+# Blocks without a language are commands and their output, which would get the colors of Python.
+highlight_language = "none"
 html_theme = "furo"
 html_title = f"Fullmesh {release}"
 html_additional_pages = {"index": "redirect.html", "404": "404.html"}
