@@ -20,7 +20,7 @@ from itertools import starmap
 from typing import Any
 
 from faults.bench import KERNEL_RANGE, Bench, start_bench
-from lab_nodes import fullmesh
+from lab_nodes import run_fullmesh
 
 from .generate import Surprise
 from .ground import Ground
@@ -373,7 +373,7 @@ class StartGround(Ground):
         manifest = "test ! -e /var/lib/fullmesh/manifest.json || echo done"
         if not all(self.bench.on(name, manifest) for name in self.names):
             options = ["-e", f"launchers_job_user={ACCOUNT}"]
-            done = fullmesh("apply", "-i", str(self.bench.inventory), *options)
+            done = run_fullmesh("apply", "-i", str(self.bench.inventory), *options)
             assert done.returncode == 0, done.stdout[-3000:]
 
     def prepare_jobs(self) -> None:
