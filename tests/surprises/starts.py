@@ -337,7 +337,7 @@ class StartScore:
     found: bool
     named: bool
     false: bool
-    outputs: str
+    told: str
     seconds: float
 
     @property

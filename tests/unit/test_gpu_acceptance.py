@@ -33,7 +33,7 @@ from fullmesh.causes.engine import load_causes
 load_causes("VC")
 from fullmesh.verify.model import ClusterObservations
 for name in ("survey.job", "facts.gpu", "facts.node"):
-    steps.on_nodes(name)
+    steps.import_node_module(name)
 """
 
 

@@ -188,7 +188,7 @@ class Schedules(RuleBasedStateMachine):
             self.pending = PendingChange(name, token, dict(self.etc), new, edited=not self.read)
             self.given_up = False
         elif done:
-            assert self.node.said, "no change, and no word"
+            assert self.node.error_text, "no change, and no word"
 
     @precondition(lambda self: self.pending)
     @rule(at=ENDS, error=NO_ERROR)
@@ -213,7 +213,7 @@ class Schedules(RuleBasedStateMachine):
             assert now == one.new, f"confirmed, and not there: {now}"
         if word in ("fired", "idle") and not self.faults():
             assert now == one.old, f"{word}, and still there: {now}"
-        if "TX-110" in self.node.said:
+        if "TX-110" in self.node.error_text:
             one.reported, one.confirming = True, False
         self.check_if_over()
 
@@ -331,7 +331,7 @@ class Schedules(RuleBasedStateMachine):
         try:
             self.time_goes_by(seconds=3600, at=0, error=0, again=True)
             self.node.process(self.node.next_run)
-            assert not self.node.said, self.node.said
+            assert not self.node.error_text, self.node.error_text
             self.check_if_over()
             assert self.pending is None, "the next run has left it waiting"
             etc = dict(self.etc)
@@ -347,7 +347,7 @@ class Schedules(RuleBasedStateMachine):
     def started(self, words: list[str], at: int, error: int = 0, *, again: bool = True) -> None:
         """Run a program of systemd's. If it is killed or fails, systemd starts it again if asked to."""
         calls = self.node.process(lambda: self.node.program(words), at, error)
-        if again and (not calls or self.node.said):
+        if again and (not calls or self.node.error_text):
             self.node.process(lambda: self.node.program(words))
 
     def token_of(self, name: str) -> str:
