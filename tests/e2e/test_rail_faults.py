@@ -429,7 +429,7 @@ class RailLab:
             self.pids[node] = self.read_pid(node)
             self.connect_node(node)
 
-        power.reboot_with_cables(Podman(find()), [self.containers[node]], connect, seconds)
+        power.reboot_nodes_with_cables(Podman(find()), [self.containers[node]], connect, seconds)
 
     def read_pid(self, node: str) -> str:
         """Return the first process of a node."""
