@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from lab_nodes import Node, nodes_of, shell
+from lab_nodes import Node, list_lab_nodes, run_shell
 from plays import Done, read_output, run
 
 from fullmesh.settings import ROOT
@@ -89,7 +89,7 @@ class HealthFault:
     job: str = "el1,ubuntu1"
 
 
-def drop(rule: str, hook: str = "input") -> HealthFault:
+def make_drop_fault(rule: str, hook: str = "input") -> HealthFault:
     """A table of nft on the other node, which another program or a person made."""
     chain = f"chain c {{ type filter hook {hook} priority -300; {rule}; }}"
     return HealthFault(
@@ -101,7 +101,7 @@ def drop(rule: str, hook: str = "input") -> HealthFault:
     )
 
 
-def other_way(*route: str) -> HealthFault:
+def make_route_fault(*route: str) -> HealthFault:
     """A route of el1 to the other node."""
     words = " ".join(route)
     return HealthFault(
@@ -109,23 +109,23 @@ def other_way(*route: str) -> HealthFault:
     )
 
 
-def gpu(code: str, words: str, *settings: str) -> HealthFault:
+def make_gpu_fault(code: str, words: str, *settings: str) -> HealthFault:
     return HealthFault(code, words, gpus=(*GPUS, *settings))
 
 
-def replaced(code: str, words: str, path: str, text: str, mode: str = "0644") -> HealthFault:
+def make_file_fault(code: str, words: str, path: str, text: str, mode: str = "0644") -> HealthFault:
     """A STAND-IN for a file: of the kernel, or a program."""
     made = f"cat > /run/replaced <<'END'\n{text}\nEND\nchmod {mode} /run/replaced"
     return HealthFault(code, words, f"{made}\nmount --bind /run/replaced {path}", f"umount {path}")
 
 
-def mounted(code: str, words: str, options: str, more: str = ":") -> HealthFault:
+def make_mount_fault(code: str, words: str, options: str, more: str = ":") -> HealthFault:
     """Another file system at /tmp."""
     make = f"mount -t tmpfs -o {options} none /tmp; {more}"
     return HealthFault(code, words, make, "umount /tmp")
 
 
-def stalled(way: str, stop: str) -> HealthFault:
+def make_stalled_mount_fault(way: str, stop: str) -> HealthFault:
     """A mount whose server does not answer."""
     server = f"/run/stalled.py /home/data {way}"
     make = (
@@ -151,15 +151,21 @@ UP = {
 PORTS = "tcp dport 50000-54095"
 FAULTS: dict[str, HealthFault] = {
     # --- a link breaks between two jobs
-    "the peer drops the ports of jobs": drop(f"iifname eth1 {PORTS} drop"),
-    "the peer drops all that comes in": drop("iifname eth1 drop"),
-    "the peer drops its answers": drop("oifname eth1 tcp sport 50000-54095 drop", "output"),
-    "the peer rejects (host prohibited)": drop(
+    "the peer drops the ports of jobs": make_drop_fault(f"iifname eth1 {PORTS} drop"),
+    "the peer drops all that comes in": make_drop_fault("iifname eth1 drop"),
+    "the peer drops its answers": make_drop_fault(
+        "oifname eth1 tcp sport 50000-54095 drop", "output"
+    ),
+    "the peer rejects (host prohibited)": make_drop_fault(
         f"iifname eth1 {PORTS} reject with icmp type host-prohibited"
     ),
-    "the peer rejects (nft's and iptables' default)": drop(f"iifname eth1 {PORTS} reject"),
+    "the peer rejects (nft's and iptables' default)": make_drop_fault(
+        f"iifname eth1 {PORTS} reject"
+    ),
     "a switch drops large packets": replace(
-        drop("iifname eth1 ip length > 1400 drop"), code="HC-162", words="packets of 1500 bytes"
+        make_drop_fault("iifname eth1 ip length > 1400 drop"),
+        code="HC-162",
+        words="packets of 1500 bytes",
     ),
     "firewalld of the peer has forgotten this node": HealthFault(
         "HC-161",
@@ -181,10 +187,10 @@ FAULTS: dict[str, HealthFault] = {
         "ip route del $NETWORK dev eth1",
         "ip route add $NETWORK dev eth1 src $EL1 metric 100",
     ),
-    "a blackhole route to the peer": other_way("route {} blackhole $UBUNTU1/32"),
-    "an unreachable route to the peer": other_way("route {} unreachable $UBUNTU1/32"),
-    "a policy rule that prohibits the peer": other_way("rule {} to $UBUNTU1 prohibit"),
-    "a route over the wrong interface": other_way("route {} $UBUNTU1/32 dev eth0"),
+    "a blackhole route to the peer": make_route_fault("route {} blackhole $UBUNTU1/32"),
+    "an unreachable route to the peer": make_route_fault("route {} unreachable $UBUNTU1/32"),
+    "a policy rule that prohibits the peer": make_route_fault("rule {} to $UBUNTU1 prohibit"),
+    "a route over the wrong interface": make_route_fault("route {} $UBUNTU1/32 dev eth0"),
     "a wrong neighbor entry": HealthFault(
         "HC-161",
         "ubuntu1 (",
@@ -221,7 +227,7 @@ FAULTS: dict[str, HealthFault] = {
         UP["el1"],
     ),
     "a host of the job that does not exist": HealthFault("HC-161", "ghost7 (", job="el1,ghost7"),
-    "half duplex": replaced(
+    "half duplex": make_file_fault(
         "HC-113", "eth1 runs at half duplex", "/sys/class/net/eth1/duplex", "half"
     ),
     "the RDMA port is down": HealthFault(
@@ -231,13 +237,17 @@ FAULTS: dict[str, HealthFault] = {
         "cd /sys/class/infiniband/mlx5_0; rmdir device/net/eth1; echo 4: ACTIVE > ports/1/state",
     ),
     # --- GPUs (STAND-INS)
-    "a GPU has left the bus": gpu("HC-101", "without 0000:43:00.0", "pci=1", "gpus=1"),
-    "a GPU has fallen off the bus": gpu("HC-102", "nvidia-smi", "1.lost=1"),
-    "the driver shows one GPU": gpu("HC-102", "1 of 2 GPUs, without 0000:43:00.0", "gpus=1"),
-    "memory errors": gpu("HC-103", "0000:43:00.0 counts 3", "1.ecc_lost=3"),
-    "a row remapping has failed": gpu("HC-103", "0000:1b:00.0", "0.remap_failed=1"),
-    "a row remapping is pending": gpu("HC-103", "0000:43:00.0", "1.remap_pending=1"),
-    "another driver for the library than for the kernel": gpu("HC-104", "mismatch", "error=18"),
+    "a GPU has left the bus": make_gpu_fault("HC-101", "without 0000:43:00.0", "pci=1", "gpus=1"),
+    "a GPU has fallen off the bus": make_gpu_fault("HC-102", "nvidia-smi", "1.lost=1"),
+    "the driver shows one GPU": make_gpu_fault(
+        "HC-102", "1 of 2 GPUs, without 0000:43:00.0", "gpus=1"
+    ),
+    "memory errors": make_gpu_fault("HC-103", "0000:43:00.0 counts 3", "1.ecc_lost=3"),
+    "a row remapping has failed": make_gpu_fault("HC-103", "0000:1b:00.0", "0.remap_failed=1"),
+    "a row remapping is pending": make_gpu_fault("HC-103", "0000:43:00.0", "1.remap_pending=1"),
+    "another driver for the library than for the kernel": make_gpu_fault(
+        "HC-104", "mismatch", "error=18"
+    ),
     "a driver update without a restart": HealthFault(
         "HC-104",
         "590.11.01 is installed",
@@ -250,16 +260,22 @@ FAULTS: dict[str, HealthFault] = {
         "cd /sys/bus/pci/devices/0000:1b:00.0; echo 4 > current_link_width; echo 16 > max_link_width",
         "rm /sys/bus/pci/devices/0000:1b:00.0/*_link_width",
     ),
-    "the fabric manager has stopped": gpu("HC-106", "is inactive", "fm=inactive"),
+    "the fabric manager has stopped": make_gpu_fault("HC-106", "is inactive", "fm=inactive"),
     "nvidia-smi hangs in the kernel": replace(
-        stalled("never", HANGING_SMI),
+        make_stalled_mount_fault("never", HANGING_SMI),
         code="HC-107",
         words="does not answer a program",
         undo="umount /usr/bin/nvidia-smi; pkill -KILL -f '^python3 /run/stalled.py'; umount -l /home/data",
     ),
-    "Xid 79": gpu("HC-108", "Xid (PCI:0000:43:00): 79", "1.xid=79, GPU has fallen off the bus."),
-    "Xid 119": gpu("HC-108", "Xid (PCI:0000:1b:00): 119", "0.xid=119, Timeout after 6s of GSP"),
-    "an NVSwitch has a fatal error": gpu("HC-108", "24007, Fatal", "sxid=24007, Fatal, Link 44"),
+    "Xid 79": make_gpu_fault(
+        "HC-108", "Xid (PCI:0000:43:00): 79", "1.xid=79, GPU has fallen off the bus."
+    ),
+    "Xid 119": make_gpu_fault(
+        "HC-108", "Xid (PCI:0000:1b:00): 119", "0.xid=119, Timeout after 6s of GSP"
+    ),
+    "an NVSwitch has a fatal error": make_gpu_fault(
+        "HC-108", "24007, Fatal", "sxid=24007, Fatal, Link 44"
+    ),
     # --- limits, clock, disks
     "no more threads": HealthFault(
         "HC-121",
@@ -273,7 +289,7 @@ FAULTS: dict[str, HealthFault] = {
         "printf '990\\t0\\t1000\\n' > /run/nr; mount --bind /run/nr /proc/sys/fs/file-nr",
         "umount /proc/sys/fs/file-nr",
     ),
-    "no memory": replaced(
+    "no memory": make_file_fault(
         "HC-122", "97 MiB of memory", "/proc/meminfo", "MemAvailable:     100000 kB"
     ),
     "the time server is silent": HealthFault(
@@ -285,17 +301,17 @@ FAULTS: dict[str, HealthFault] = {
         where="ubuntu1",
         seen_from="ubuntu1",
     ),
-    "the clock jumps": replaced(
+    "the clock jumps": make_file_fault(
         "HC-132",
         "off by 37.000 s",
         "/usr/bin/chronyc",
         "#!/bin/sh\necho 0A4E020B,10.78.2.11,11,1795831356.7,37.0,0.0,0.0,0,0,0,0,0,0,Normal",
         "0755",
     ),
-    "a full disk": mounted(
+    "a full disk": make_mount_fault(
         "HC-141", "has 0 MiB left of 1 MiB", "size=1m", "cat /dev/zero > /tmp/full || true"
     ),
-    "no inodes": mounted(
+    "no inodes": make_mount_fault(
         "HC-141", "inodes", "size=9m,nr_inodes=5", "touch /tmp/1 /tmp/2 /tmp/3 /tmp/4"
     ),
     "full shared memory": HealthFault(
@@ -304,10 +320,16 @@ FAULTS: dict[str, HealthFault] = {
         "cat /dev/zero > /dev/shm/full || true",
         "rm /dev/shm/full",
     ),
-    "a read-only file system": mounted("HC-142", "is mounted read-only", "ro"),
-    "a server of a mount is silent": stalled("0", "pkill -STOP -f '^python3 /run/stalled.py'"),
-    "a server of a mount is silent, and no signal ends a program": stalled("never", ":"),
-    "a server of a mount has gone": stalled("0", "pkill -KILL -f '^python3 /run/stalled.py'"),
+    "a read-only file system": make_mount_fault("HC-142", "is mounted read-only", "ro"),
+    "a server of a mount is silent": make_stalled_mount_fault(
+        "0", "pkill -STOP -f '^python3 /run/stalled.py'"
+    ),
+    "a server of a mount is silent, and no signal ends a program": make_stalled_mount_fault(
+        "never", ":"
+    ),
+    "a server of a mount has gone": make_stalled_mount_fault(
+        "0", "pkill -KILL -f '^python3 /run/stalled.py'"
+    ),
     # --- drift from the manifest
     "a sysctl": HealthFault(
         DRIFT,
@@ -327,7 +349,7 @@ FAULTS: dict[str, HealthFault] = {
 }
 
 
-def act(fault: HealthFault, script: str, nodes: dict[str, Node]) -> None:
+def run_fault_script(fault: HealthFault, script: str, nodes: dict[str, Node]) -> None:
     """Run a script of a fault at its place."""
     first, second = nodes["el1"], nodes["ubuntu1"]
     values = {
@@ -339,7 +361,7 @@ def act(fault: HealthFault, script: str, nodes: dict[str, Node]) -> None:
     }
     script = "\n".join([*(f"{name}={text}" for name, text in values.items()), script])
     if fault.where == "here":
-        shell(["env"], script, check=True, where="this machine")
+        run_shell(["env"], script, check=True, where="this machine")
     else:
         nodes[fault.where].on(script)
 
@@ -349,15 +371,15 @@ def set_gpus(settings: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def broken(fault: HealthFault, nodes: dict[str, Node]) -> Iterator[None]:
+def break_nodes(fault: HealthFault, nodes: dict[str, Node]) -> Iterator[None]:
     """Make a fault, and remove it."""
     try:
         if fault.gpus:
             set_gpus(fault.gpus)
-        act(fault, fault.make, nodes)
+        run_fault_script(fault, fault.make, nodes)
         yield
     finally:
-        act(fault, fault.undo, nodes)
+        run_fault_script(fault, fault.undo, nodes)
         if fault.gpus:
             set_gpus(GPUS)
 
@@ -385,7 +407,7 @@ def nodes() -> Iterator[dict[str, Node]]:
         read_output("./fullmesh", "lab", "gpus", "--name", LAB, name, *GPUS)
     if not KEPT:
         configure()
-    found = nodes_of(LAB)
+    found = list_lab_nodes(LAB)
     for node in found.values():
         node.on("systemctl stop fullmesh-health.timer; mkdir -p /opt/slurm/bin")
         node.on(f"cat > /opt/slurm/bin/sinfo <<'END'\n{SINFO}\nEND")
@@ -402,7 +424,7 @@ def nodes() -> Iterator[dict[str, Node]]:
         run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def check(node: Node, job: str) -> dict[str, Any]:
+def run_check(node: Node, job: str) -> dict[str, Any]:
     """Run the check as for a job. Its JSON, with its exit status and the line of a second run."""
     command = f"SLURM_JOB_NODELIST={job} {CHECK}"
     line = node.on(f"status=0; {command} || status=$?; echo $status").splitlines()
@@ -418,7 +440,7 @@ def list_codes(document: dict[str, Any]) -> list[str]:
 def wait_until_fit(node: Node) -> None:
     """A repaired node is fit, in all ways in which it is asked."""
     end = time.monotonic() + WITHIN
-    while (found := check(node, "el1,ubuntu1"))["exit"] != [0, 0]:
+    while (found := run_check(node, "el1,ubuntu1"))["exit"] != [0, 0]:
         assert time.monotonic() < end, found["line"]
         time.sleep(0.5)
     assert " is fit for jobs (" in found["line"]
@@ -440,8 +462,8 @@ def test_a_fault_is_named_until_it_is_removed(name: str, nodes: dict[str, Node])
     fault = FAULTS[name]
     node = nodes[fault.seen_from]
     wait_until_fit(node)
-    with broken(fault, nodes):
-        found = check(node, fault.job)
+    with break_nodes(fault, nodes):
+        found = run_check(node, fault.job)
         assert found["exit"] == [1, 1], found["line"]
         assert list_codes(found)[0] == fault.code, found["line"]
         assert f" is not fit for jobs: [{fault.code}] " in found["line"]
@@ -478,7 +500,7 @@ def expect_no_drift(nodes: dict[str, Node]) -> None:
     """The check compares the nodes with their manifests, however busy they are, and finds no difference."""
     for node in nodes.values():
         end = time.monotonic() + WITHIN
-        while (found := check(node, "el1,ubuntu1")["checks"]["drift"])["state"] == "unknown":
+        while (found := run_check(node, "el1,ubuntu1")["checks"]["drift"])["state"] == "unknown":
             assert time.monotonic() < end, found
         assert found["state"] == "ok", found
 
