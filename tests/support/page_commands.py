@@ -115,6 +115,8 @@ REPLACEMENTS = (
     (r"^\./fullmesh demo(?! --help)", "./fullmesh demo --name LAB"),
     # asks for the machines at a keyboard
     (r"^\./fullmesh init$", "./fullmesh init --hosts el1,ubuntu1 --non-interactive"),
+    # a terminal would ask for the password
+    (r"^(\./fullmesh init --hosts-file hostfile) -K$", r"\1"),
     (r"^(\./fullmesh init .*)--hosts gpu ", r"\1--hosts gpu[1:2] "),
     (r"^(\./fullmesh init (?!.*--non-interactive)(?!.*--help).*)$", r"\1 --non-interactive"),
     (r"203\.0\.113\.0/24", "NETWORK"),
@@ -144,6 +146,8 @@ def fill_in_words(command: str) -> str:
     return command
 
 
+# Commands that end with 0 or 1, and why.
+EITHER = {"./fullmesh report OTHER RUN": "on a busy machine, the later run is worse"}
 TESTS = "the tests themselves, of which this is one"
 REGISTRY = "pulls images from a registry, which is not everywhere in reach"
 EC2 = "asks AWS; tests/ec2 runs it against a mock"
@@ -166,6 +170,7 @@ def list_test_commands() -> list[str]:
 NOT_RUN = {
     **dict.fromkeys(list_test_commands(), TESTS),
     "./fullmesh docs --check": "the part docs runs it",
+    "./fullmesh watch -- torchrun --nnodes=2  train.py": "the controller has no torchrun",
     "./fullmesh lab up --name rocky": REGISTRY,
     "./fullmesh lab up --name two": REGISTRY,
     "./fullmesh demo --nodes 8": "8 nodes would stay in the lab and slow down every later command",
