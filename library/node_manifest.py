@@ -29,12 +29,14 @@ options:
     description: The node's record of the list of nodes, saved unchanged.
     type: dict
     default: {}
-  partial:
+  ran:
     description:
-      - Whether the run configured some roles only. The entries of the other roles stay as they are.
-      - A node without a manifest gets none. If the inputs changed, the next run configures the whole node.
-    type: bool
-    default: false
+      - Which roles the run configured. V(some) and V(most) leave the entries of the other roles as they are.
+      - If the inputs changed, or the node had no manifest, the next run configures the whole node.
+      - With V(some), a node without a manifest gets none.
+    type: str
+    choices: [all, most, some]
+    default: all
   boot:
     description: The node's boot id when the run began (C(boot) of node_facts), to detect a restart.
     type: str
@@ -133,7 +135,7 @@ def main() -> None:
             "notes": {"type": "list", "elements": "dict", "default": []},
             "resolved": {"type": "dict", "default": {}},
             "members": {"type": "dict", "default": {}},
-            "partial": {"type": "bool", "default": False},
+            "ran": {"type": "str", "choices": ["all", "most", "some"], "default": "all"},
             "boot": {"type": "str", "default": ""},
             "state": {
                 "type": "str",
@@ -176,11 +178,12 @@ def main() -> None:
         ],
     }
     old = manifest.load_manifest(path)[0]
-    if module.params["partial"]:
-        if old is None:
-            module.exit_json(changed=False, path=path, untrue=wrong)
-            return
-        new = manifest.merge_partial_run(old, new)
+    ran = module.params["ran"]
+    if old is None and ran == "some":
+        module.exit_json(changed=False, path=path, untrue=wrong)
+        return
+    if ran != "all":
+        new = manifest.merge_partial_run(old, new) if old else {**new, "digest": ""}
     changed = old != new
     if changed and not module.check_mode:
         manifest.write_manifest(new, path)

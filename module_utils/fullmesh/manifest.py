@@ -230,7 +230,8 @@ def find_drift(digest: str, path: str = PATH, run: Runner = node.run_command) ->
     if manifest is None:
         return [why]
     if manifest.get("digest") != digest:
-        return ["inputs: the inventory, the settings or the code changed since the last apply"]
+        changed = "the inventory, the settings or the code changed since the last apply"
+        return [f"inputs: {changed if manifest['digest'] else 'the last apply left out roles'}"]
     return describe_differences(manifest["state"], observe_owned(manifest["owned"], run))
 
 

@@ -224,7 +224,7 @@ class FakeModule:
             "resolved": {},
             "members": {},
             "boot": "",
-            "partial": False,
+            "ran": "all",
             **params,
         }
 
@@ -291,7 +291,7 @@ def test_a_partial_run_updates_the_entries_of_its_roles_only(
         (tmp_path / role).write_text("two")
     (tmp_path / "c").write_text("new")
     ran = {"a": {"files": [str(tmp_path / "a"), str(tmp_path / "c")]}}
-    assert '"changed": true' in keep_by_module(tmp_path, monkeypatch, owned=ran, partial=True)
+    assert '"changed": true' in keep_by_module(tmp_path, monkeypatch, owned=ran, ran="some")
     (drift,) = manifest.find_drift("d", path)
     assert drift.startswith(f"file {tmp_path}/b: was ")
     (tmp_path / "c").unlink()
@@ -303,7 +303,7 @@ def test_a_partial_run_forgets_items_that_its_role_has_removed(
 ) -> None:
     keep_by_module(tmp_path, monkeypatch, owned=write_two_roles(tmp_path))
     (tmp_path / "a").unlink()
-    keep_by_module(tmp_path, monkeypatch, owned={"a": {}}, partial=True)
+    keep_by_module(tmp_path, monkeypatch, owned={"a": {}}, ran="some")
     assert manifest.find_drift("d", str(tmp_path / "state/manifest.json")) == []
 
 
@@ -312,7 +312,7 @@ def test_after_a_partial_run_with_other_inputs_no_inputs_are_unchanged(
 ) -> None:
     owned = write_two_roles(tmp_path)
     keep_by_module(tmp_path, monkeypatch, owned=owned)
-    keep_by_module(tmp_path, monkeypatch, owned={"a": owned["a"]}, partial=True, digest="e")
+    keep_by_module(tmp_path, monkeypatch, owned={"a": owned["a"]}, ran="some", digest="e")
     for digest in "de":
         (drift,) = manifest.find_drift(digest, str(tmp_path / "state/manifest.json"))
         assert drift.startswith("inputs:")
@@ -325,7 +325,7 @@ def test_a_partial_run_keeps_the_notes_of_the_other_roles(
     first, second = {"code": "PF-201", "text": "off"}, {"code": "TS-105", "text": "never"}
     keep_by_module(tmp_path, monkeypatch, owned=owned, notes=[first])
     for _ in range(2):
-        keep_by_module(tmp_path, monkeypatch, owned={"a": owned["a"]}, partial=True, notes=[second])
+        keep_by_module(tmp_path, monkeypatch, owned={"a": owned["a"]}, ran="some", notes=[second])
     notes = manifest.load_manifest_notes(str(tmp_path / "state/manifest.json"))
     assert notes == [first, second]
 
@@ -337,13 +337,30 @@ def test_a_partial_run_updates_a_manifest_of_an_earlier_version(
     target.write_text("one")
     path = keep(tmp_path, target)
     target.write_text("two")
-    keep_by_module(tmp_path, monkeypatch, owned={"r": {"files": [str(target)]}}, partial=True)
+    keep_by_module(tmp_path, monkeypatch, owned={"r": {"files": [str(target)]}}, ran="some")
     assert manifest.find_drift("d", path) == []
+
+
+def test_a_first_run_without_some_roles_leaves_the_others_to_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = write_two_roles(tmp_path)
+    path = str(tmp_path / "state/manifest.json")
+    keep_by_module(tmp_path, monkeypatch, owned={"a": owned["a"]}, ran="most")
+    (drift,) = manifest.find_drift("d", path)
+    assert drift == "inputs: the last apply left out roles"
+    keep_by_module(tmp_path, monkeypatch, owned=owned)
+    assert manifest.find_drift("d", path) == []
+    # such a run does not forget the roles that it skips
+    keep_by_module(tmp_path, monkeypatch, owned={"a": owned["a"]}, ran="most")
+    assert manifest.find_drift("d", path) == []
+    (tmp_path / "b").write_text("two")
+    assert len(manifest.find_drift("d", path)) == 1
 
 
 def test_a_partial_run_creates_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owned = write_two_roles(tmp_path)
-    assert '"changed": false' in keep_by_module(tmp_path, monkeypatch, owned=owned, partial=True)
+    assert '"changed": false' in keep_by_module(tmp_path, monkeypatch, owned=owned, ran="some")
     assert not (tmp_path / "state").exists()
 
 
