@@ -21,7 +21,7 @@ LARGE = Finding("VC-208", "L2", "large packets vanish", node=UB, peer=EL, pairs=
 # What NetworkManager and networkd do otherwise on the recorded nodes, which is true.
 USUAL = {"firewalld/zones/public/runtime/interfaces/CARD"}
 # A difference that stops no packet.
-ELSEWHERE = ("environment/", "rdma/", "efa/", "shm/", "job_unit")
+ELSEWHERE = ("environment/", "rdma/", "efa/", "shm/", "job_start", "job_unit")
 
 
 @cache

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pythons import NODES, ROOT, copy_node_files, find_interpreter
 
-# The first one runs on the controller, with amazon.aws. The second one needs PyTorch Lightning.
-ELSEWHERE = ("ec2_revoked_rules", "fullmesh_lightning")
+# The first one runs on the controller, with amazon.aws. The others need PyTorch Lightning and torch.
+ELSEWHERE = ("ec2_revoked_rules", "fullmesh_lightning", "fullmesh_burn_rank")
 PROGRAMS = ("library", "node_programs", "roles/verify_cluster/files")
 LOAD = """
 import importlib.util, pathlib, sys
