@@ -189,8 +189,10 @@ class Reader:
         return command.startswith("./fullmesh init ") and "--help" not in command
 
     def after(self, command: str) -> None:
-        """Add settings that the site needs to the inventory of init. Return whether the nodes are configured now."""
+        """Add settings that the site needs to the inventory of init, and note whether the nodes are configured now."""
         if self.writes(command) and (self.tree / self.out(command)).is_dir():
+            # the nodes are configured as an earlier inventory names them
+            self.configured = self.configured and self.out(command) != "inventory/mine"
             settings = self.tree / self.out(command) / "group_vars/torch_nodes"
             shutil.copytree(self.tree / "inventory/lab/group_vars/all", settings)
             # the lab names its families in a way that these nodes do not
