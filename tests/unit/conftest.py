@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -44,3 +45,12 @@ def _own_environment() -> Iterator[None]:
     """A program that sets a variable in its own process does not set it for the tests after it."""
     with mock.patch.dict(os.environ):
         yield
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Make a folder that all accounts may enter. Pytest closes its own, even while another run's tests use them."""
+    with tempfile.TemporaryDirectory(prefix="fullmesh-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder)
+        path.chmod(0o755)
+        yield path

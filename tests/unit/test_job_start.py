@@ -43,6 +43,12 @@ Begin = Callable[..., JobLogin]
 
 
 @pytest.fixture
+def tmp_path(open_folder: Path) -> Path:
+    """Let the account of a job enter the folder of a test."""
+    return open_folder
+
+
+@pytest.fixture
 def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
     """A login of an account, whose su is a script: it runs *before*, then the command that it was given."""
     (tmp_path / "env").write_text("NNODES=2\n")
@@ -161,8 +167,6 @@ def test_files_of_other_accounts_are_ignored(begin: Begin, tmp_path: Path, befor
 def test_a_closed_folder_is_named_with_its_mode(
     begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
     inner = tmp_path / "opt"
     inner.mkdir(mode=0o700)
     python = inner / "python"
@@ -180,8 +184,6 @@ def test_a_closed_folder_is_named_with_its_mode(
 def test_device_files_of_a_group_without_the_account_are_named(
     begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
     # the number of /dev/null. No group has the number 61000
     modes = {"kfd0": (0o660, 1), "kfd1": (0o660, 61000), "kfd2": (0o600, 1), "kfd3": (0o666, 0)}
     for name, (mode, group) in modes.items():
@@ -365,8 +367,6 @@ def test_damaged_files_of_torch_and_its_packages_are_named(
 def test_closed_files_of_torch_and_its_packages_are_named_once(
     begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
     monkeypatch.setattr(job_start, "PYTHON", "/usr/bin/python3")
     make_recorded_torch(tmp_path / "site")
     (tmp_path / "site" / name).chmod(0o600)

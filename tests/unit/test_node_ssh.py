@@ -6,7 +6,6 @@ import os
 import pwd
 import stat
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +91,12 @@ def test_one_node_queries_every_node() -> None:
 
 
 @pytest.fixture
+def tmp_path(open_folder: Path) -> Path:
+    """Let an account without rights enter the folder of a test."""
+    return open_folder
+
+
+@pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a machine with the account, whose folder has its owner's key."""
     (tmp_path / "home/.ssh").mkdir(parents=True)
@@ -144,12 +149,6 @@ def test_an_existing_account_of_the_user_is_unchanged(node: Path) -> None:
 def stranger(node: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the same machine with an account without rights, next to files that only root may change."""
     uid, gid = (STRANGER, STRANGER) if os.geteuid() == 0 else (os.getuid(), os.getgid())
-    top = len(Path(tempfile.gettempdir()).parts)
-    for place in (
-        node,
-        *node.parents[: len(node.parts) - top - 1],
-    ):  # pytest closes them to other accounts
-        place.chmod(place.stat().st_mode | 0o011)
     for path in (node / "home", node / "home/.ssh"):
         os.chown(path, uid, gid)
     found = pwd.struct_passwd(("train", "x", uid, gid, "", str(node / "home"), "/bin/sh"))
