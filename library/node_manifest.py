@@ -168,7 +168,10 @@ def main() -> None:
         "schema": manifest.SCHEMA,
         "digest": module.params["digest"],
         "owned": owned,
-        "roles": module.params["owned"],
+        "roles": {
+            role: manifest.merge_owned({role: items})
+            for role, items in module.params["owned"].items()
+        },
         "state": state,
         "notes": module.params["notes"],
         "resolved": module.params["resolved"],

@@ -26,6 +26,7 @@ SLOW_SECONDS = 1.0  # of an all-reduce, above which the pairs exchange less
 GPU_SIZE, CPU_SIZE = 8192, 1024  # of a matrix
 GPU_BYTES, CPU_BYTES = 256 << 20, 16 << 20  # of an all-reduce
 END_SECONDS = 5.0  # until the other ranks have read all results
+MOST_DEVICES = 64  # of a node
 
 
 class BurnRank:
@@ -56,7 +57,7 @@ class BurnRank:
             )
         self.store.set_timeout(timedelta(seconds=task["join_seconds"]))
         self.store.set(f"count/{task['node']}", str(count))
-        self.counts = [int(self.store.get(f"count/{node}")) for node in range(task["nodes"])]
+        self.counts = [self.read_count(node) for node in range(task["nodes"])]
         self.store.set_timeout(wait)
         self.first = [sum(self.counts[:node]) for node in range(task["nodes"])]
         self.rank, self.world = self.first[task["node"]] + task["local"], sum(self.counts)
@@ -65,6 +66,21 @@ class BurnRank:
         dist.init_process_group(
             backend, store=group, rank=self.rank, world_size=self.world, timeout=wait
         )
+
+    def read_count(self, node: int) -> int:
+        """Return the number of devices that a node reports.
+
+        Raises:
+            ValueError: it is none that a node can have.
+        """
+        text = self.store.get(f"count/{node}").decode("ascii", "replace")
+        if not (len(text) <= 2 and text.isascii() and text.isdecimal()):  # noqa: PLR2004 (digits)
+            raise ValueError(f"node {node} reports {text[:20]!r} as its number of devices")
+        if not 1 <= int(text) <= MOST_DEVICES:
+            raise ValueError(
+                f"node {node} reports {text} devices, 1 to {MOST_DEVICES} are possible"
+            )
+        return int(text)
 
     def wait_for_device(self) -> None:
         """Wait until the device has done its work."""
@@ -150,7 +166,6 @@ class BurnRank:
         """Measure everything."""
         gpu = self.device.type == "cuda"
         found: dict[str, Any] = {
-            "node": self.task["node"],
             "device": torch.cuda.get_device_name(self.device) if gpu else describe_cpu(),
             "tflops": self.measure_product(),
         }
@@ -160,7 +175,7 @@ class BurnRank:
         return {**found, "wrong": self.wrong}
 
     def share_results(self, found: dict[str, Any]) -> list[str]:
-        """Return the results of all ranks, unread: `fullmesh-check` parses them with its limits."""
+        """Return the results of all ranks as texts: `fullmesh-check` parses each, with its limits."""
         self.store.set(f"result/{self.rank}", json.dumps(found))
         results = [
             self.store.get(f"result/{rank}").decode("utf-8", "replace")
@@ -210,7 +225,7 @@ def main() -> None:
     try:
         rank = BurnRank(task, count)
         results = rank.share_results(rank.measure())
-        answer = f'{{"torch": {json.dumps(torch.__version__)}, "ranks": [{", ".join(results)}]}}'
+        answer = json.dumps({"torch": torch.__version__, "counts": rank.counts, "results": results})
         failed = False
     except Exception as error:  # its text is the answer
         text = f"{type(error).__name__}: {error}".splitlines()[0][:300]

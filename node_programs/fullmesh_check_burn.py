@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import statistics
 import tempfile
 import time
@@ -20,6 +21,7 @@ import fullmesh_check_links as check_links
 import fullmesh_check_node as check_node
 from fullmesh_check_node import HealthFinding, NoCheckError
 from fullmesh_foreign_text import list_objects, parse_decimal, parse_foreign_json
+from fullmesh_start_program import clean_text, find_device_groups
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -32,6 +34,9 @@ MOST_RUNS, LEAST_RUNS = 20, 3  # that are kept, and that a comparison needs
 MOST_ROUNDS = 8  # of pairs of nodes, however many nodes there are
 JOIN_SECONDS = 45.0  # for the other nodes, whose torch starts slowly
 RESERVE_SECONDS = 3.0  # to compare the figures
+ACCOUNT = "nobody"  # of torch's processes, if root starts them
+MOST_DEVICES = 64  # of a node
+MOST_RATE = 1e6  # TFLOP/s or GB/s
 SETTINGS = ("GLOO_", "NCCL_", "CUDA_")  # of the environment file
 # Shares of the others' median below which a figure is a finding. Other work slows CPUs and Ethernet more than GPUs.
 LEAST_GPU, LEAST_CPU, LEAST_TRANSFER = 0.85, 0.5, 0.5
@@ -53,6 +58,33 @@ class BurnPlace(NamedTuple):
     own: int
     store: dict[str, Any]
     addresses: tuple[str, ...] = ()
+
+
+class DeviceFigures(NamedTuple):
+    """What a rank measured with its device.
+
+    Attributes:
+        node: number of the node.
+        device: its name.
+        tflops: of matrix products.
+        reduction: GB/s of all-reduces, 0.0 if there is only one rank.
+        pairs: number of another node -> GB/s of exchanges with it.
+        wrong: what it computed wrong, or "".
+    """
+
+    node: int
+    device: str
+    tflops: float
+    reduction: float = 0.0
+    pairs: Mapping[int, float] = {}
+    wrong: str = ""
+
+
+class BurnAnswer(NamedTuple):
+    """The version of torch, and the figures of all ranks."""
+
+    torch: str
+    ranks: list[DeviceFigures]
 
 
 def find_place(hosts: str | list[str], peers: bool, folder: str) -> BurnPlace:
@@ -102,7 +134,26 @@ def list_partners(node: int, nodes: int) -> list[int]:
     return found
 
 
-def run_ranks(place: BurnPlace, end: float, python: str) -> dict[str, Any]:
+def drop_root() -> list[str]:
+    """Return the command that gives up root before torch starts, [] for other accounts.
+
+    torch's store and Gloo listen on the cluster's network, and parse the data of any client (as in the verification).
+    """
+    if os.geteuid() != 0:
+        return []
+    groups = find_device_groups()[0]
+    account = pwd.getpwnam(ACCOUNT)
+    more = f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups"
+    return [
+        "setpriv",
+        f"--reuid={account.pw_uid}",
+        f"--regid={account.pw_gid}",
+        more,
+        "--no-new-privs",
+    ]
+
+
+def run_ranks(place: BurnPlace, end: float, python: str) -> BurnAnswer:
     """Run torch, and return the figures of all ranks.
 
     Raises:
@@ -123,19 +174,72 @@ def run_ranks(place: BurnPlace, end: float, python: str) -> dict[str, Any]:
     lines = check_node.read_text(check_node.ENVIRONMENT).splitlines()
     pairs = (line.split("=", 1) for line in lines if line.startswith(SETTINGS) and "=" in line)
     with set_variables({name: value.strip("'\"") for name, value in pairs}):
-        status, text = check_node.run_tool(
-            python, "-B", "-s", RANK, json.dumps(task), seconds=seconds + 2
-        )
+        command = (*drop_root(), python, "-B", "-s", RANK, json.dumps(task))
+        status, text = check_node.run_tool(*command, seconds=seconds + 2)
     answer: Any = None
     for line in text.splitlines():  # torch writes warnings, too
         with contextlib.suppress(ValueError):
             answer = parse_foreign_json(line) if line.startswith("{") else answer
     if not isinstance(answer, dict):
-        last = (text.splitlines() or [""])[-1][:200]
+        last = clean_text((text.splitlines() or [""])[-1])
         raise NoCheckError(f"torch gave no figures (exit status {status}) {last}".strip())
     if "error" in answer:
-        raise NoCheckError(describe_error(str(answer["error"]), place, python))
-    return answer
+        raise NoCheckError(describe_error(clean_text(answer["error"]), place, python))
+    return read_answer(answer, place)
+
+
+def read_answer(answer: Mapping[str, Any], place: BurnPlace) -> BurnAnswer:
+    """Read the answer of this node's ranks. The texts in it come from all nodes, of which one may be broken.
+
+    Raises:
+        NoCheckError: a part is missing or impossible.
+    """
+    counts, results = answer.get("counts"), answer.get("results")
+    if not (
+        isinstance(counts, list)
+        and len(counts) == len(place.names)
+        and all(type(one) is int and 1 <= one <= MOST_DEVICES for one in counts)
+    ):
+        raise NoCheckError(f"torch gave no valid numbers of devices: {clean_text(counts)}")
+    nodes = [node for node, count in enumerate(counts) for _ in range(count)]
+    if not isinstance(results, list) or len(results) != len(nodes):
+        raise NoCheckError(f"torch did not give the figures of all {len(nodes)} devices")
+    ranks = [read_figures(text, node, place.names) for node, text in zip(nodes, results)]
+    return BurnAnswer(clean_text(answer.get("torch")), ranks)
+
+
+def read_figures(text: object, node: int, names: Sequence[str]) -> DeviceFigures:
+    """Read the figures of a rank. Its node is known from its number, so no node can speak for another one.
+
+    Raises:
+        NoCheckError: they are missing or impossible.
+    """
+    try:
+        found = parse_foreign_json(text if isinstance(text, str) else "")
+        pairs = found.get("pairs", {})
+        numbers = {parse_decimal(other, len(names) - 1): value for other, value in pairs.items()}
+        return DeviceFigures(
+            node,
+            clean_text(found["device"]),
+            read_rate(found["tflops"]),
+            read_rate(found.get("reduction", 0.0)),
+            {other: read_rate(value) for other, value in numbers.items() if other is not None},
+            clean_text(found["wrong"]),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as damage:
+        why = clean_text(f"{type(damage).__name__}: {damage}")
+        raise NoCheckError(f"{names[node]} gave no valid figures ({why})") from None
+
+
+def read_rate(value: object) -> float:
+    """Return a rate.
+
+    Raises:
+        ValueError: it is not a number that a device can reach.
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST_RATE:
+        return float(value)
+    raise ValueError(f"{value!r:.40} is not a rate")
 
 
 @contextlib.contextmanager
@@ -174,22 +278,20 @@ def describe_share(value: float, others: Sequence[float]) -> str:
 
 
 def compare_devices(
-    own: int, ranks: Sequence[Mapping[str, Any]], earlier: Sequence[Mapping[str, Any]]
+    own: int, ranks: Sequence[DeviceFigures], earlier: Sequence[Mapping[str, Any]]
 ) -> Iterator[HealthFinding]:
     """Compare the products of this node's devices with equal devices, and with the earlier runs."""
-    local = [one for one in ranks if one["node"] == own]
+    local = [one for one in ranks if one.node == own]
     for at, one in enumerate(local):
-        is_cpu = one["device"].startswith("CPU")
-        name = "the CPU" if is_cpu else f"GPU {at} ({one['device']})"
+        is_cpu = one.device.startswith("CPU")
+        name = "the CPU" if is_cpu else f"GPU {at} ({one.device})"
         least = LEAST_CPU if is_cpu else LEAST_GPU
-        value = one["tflops"]
+        value = one.tflops
         # the two processes of a node without GPUs share its CPUs
         peers = [
-            two["tflops"]
+            two.tflops
             for two in ranks
-            if two is not one
-            and two["device"] == one["device"]
-            and not (is_cpu and two["node"] == own)
+            if two is not one and two.device == one.device and not (is_cpu and two.node == own)
         ]
         before = [run["tflops"][at] for run in earlier if at < len(run["tflops"])]
         for others, whose in ((peers, "of its peers"), (before, "of this node's earlier runs")):
@@ -203,14 +305,10 @@ def compare_devices(
 
 
 def compare_transfers(
-    place: BurnPlace, ranks: Sequence[Mapping[str, Any]], earlier: Sequence[Mapping[str, Any]]
+    place: BurnPlace, ranks: Sequence[DeviceFigures], earlier: Sequence[Mapping[str, Any]]
 ) -> Iterator[HealthFinding]:
     """Compare this node's pairs with those of the other nodes, and the all-reduce with the earlier runs."""
-    pairs = {
-        (one["node"], int(partner)): value
-        for one in ranks
-        for partner, value in (one.get("pairs") or {}).items()
-    }
+    pairs = {(one.node, partner): value for one in ranks for partner, value in one.pairs.items()}
     mine = [value for (node, _), value in pairs.items() if node == place.own]
     others = [value for ends, value in pairs.items() if place.own not in ends]
     # a slow link of the node itself is part of all its pairs
@@ -219,7 +317,7 @@ def compare_transfers(
         text = f"this node exchanges at most {max(mine):.3g} GB/s with its peers, {share} of the others"
         yield HealthFinding("HC-172", text, FIX_TRANSFER)
         return
-    reduction = [one["reduction"] for one in ranks if "reduction" in one]
+    reduction = [one.reduction for one in ranks if one.reduction]
     before = [run["reduction"] for run in earlier if run.get("reduction")]
     if len(before) < LEAST_RUNS or not reduction or has_slow_node(place, ranks):
         return
@@ -230,7 +328,7 @@ def compare_transfers(
         yield HealthFinding("HC-172", text, FIX_TRANSFER)
 
 
-def has_slow_node(place: BurnPlace, ranks: Sequence[Mapping[str, Any]]) -> bool:
+def has_slow_node(place: BurnPlace, ranks: Sequence[DeviceFigures]) -> bool:
     """Return whether a node is slower than its peers, or computes wrong. It slows the all-reduces of all."""
     return any(
         judge_figures(place._replace(own=node), ranks, []) for node in range(len(place.names))
@@ -238,10 +336,10 @@ def has_slow_node(place: BurnPlace, ranks: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def judge_figures(
-    place: BurnPlace, ranks: Sequence[Mapping[str, Any]], earlier: Sequence[Mapping[str, Any]]
+    place: BurnPlace, ranks: Sequence[DeviceFigures], earlier: Sequence[Mapping[str, Any]]
 ) -> list[HealthFinding]:
     """Return the findings about this node."""
-    wrong = [one["wrong"] for one in ranks if one["node"] == place.own and one["wrong"]]
+    wrong = [one.wrong for one in ranks if one.node == place.own and one.wrong]
     found = (
         [HealthFinding("HC-173", f"this node computes wrong: {wrong[0]}", FIX_WRONG)]
         if wrong
@@ -294,18 +392,20 @@ def check_burn(
     """
     refuse_during_jobs()
     with tempfile.TemporaryDirectory(prefix="fullmesh-burn-") as folder:
+        if os.geteuid() == 0:
+            os.chown(folder, pwd.getpwnam(ACCOUNT).pw_uid, -1)
         place = find_place(hosts, peers, folder)
         answer = run_ranks(place, end, python or PYTHON)
-    ranks = answer["ranks"]
-    local = [one for one in ranks if one["node"] == place.own]
-    key = json.dumps([answer["torch"], [one["device"] for one in local], place.addresses])
+    ranks = answer.ranks
+    local = [one for one in ranks if one.node == place.own]
+    key = json.dumps([answer.torch, [one.device for one in local], place.addresses])
     runs = read_runs()
     earlier = [one for one in runs if one["key"] == key]
     found = judge_figures(place, ranks, earlier)
     yield from found
     figures = {
-        "tflops": [round(one["tflops"], 6) for one in local],
-        "reduction": round(local[0].get("reduction", 0.0), 6),
+        "tflops": [round(one.tflops, 6) for one in local],
+        "reduction": round(local[0].reduction, 6),
     }
     if not found and not has_slow_node(place, ranks):
         write_runs([*runs, {"time": int(time.time()), "key": key, **figures}])

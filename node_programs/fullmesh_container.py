@@ -26,6 +26,7 @@ from fullmesh_launch import (
     read_node_env,
     run_launcher,
 )
+from fullmesh_start_program import find_device_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,8 +42,6 @@ PET = {
     "PET_LOCAL_ADDR": "FULLMESH_ADDRESS",
 }
 NVIDIA, AMD, RDMA = "/dev/nvidia[0-9]*", "/dev/kfd", "/dev/infiniband"
-RENDER, VERBS = "/dev/dri/renderD*", "/dev/infiniband/*"
-GROUP_USES, OTHERS_USE = 0o060, 0o006
 CDI = ("/etc/cdi", "/var/run/cdi")
 CDI_KIND = b"nvidia.com/gpu"
 # The program that docker needs for containers with a GPU (NVIDIA Container Toolkit, its architecture overview).
@@ -133,23 +132,13 @@ def has_cdi() -> bool:
     return False
 
 
-def list_device_groups() -> list[int]:
-    """Return the numbers of the groups that may use the node's AMD GPUs and RDMA interfaces."""
-    found = set()
-    for path in (one for pattern in (AMD, RENDER, VERBS) for one in glob.glob(pattern)):
-        held = os.stat(path)
-        if held.st_mode & OTHERS_USE != OTHERS_USE and held.st_mode & GROUP_USES == GROUP_USES:
-            found.add(held.st_gid)
-    return sorted(found - {0})
-
-
 def find_group_options(tool: str, argv: Sequence[str]) -> list[str]:
     """Return the options that keep device files open to an image's account.
 
     Groups have numbers, because names would be those of the image, in which ``render`` has another number or none. A
     podman that root does not run maps numbers, and can only keep the caller's groups, if the caller adds no other.
     """
-    groups = list_device_groups()
+    groups = find_device_groups()[0]
     if tool == "podman" and os.geteuid() != 0:
         added = any(name == "--group-add" for name, _ in parse_run_options(argv))
         return ["--group-add=keep-groups"] if groups and not added else []

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 OPENED = "/dev/infiniband/"
 VERBS = "/sys/class/infiniband_verbs"
+INTERFACE = re.compile(
+    r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,14}", re.ASCII
+)  # as the controller accepts it
 SECONDS = 2.0  # the counters of a NIC come from its firmware, which may hang
 
 
@@ -35,10 +39,11 @@ def add_node_ports(found: list[RankRdmaPort]) -> None:
     for name, state in hook.read_rdma_ports().items():
         card, _, port = name.partition(":")
         folder = f"{hook.RDMA}/{card}/ports/{port}"
+        interface = hook.read_sysfs(f"{folder}/gid_attrs/ndevs/0")
         found.append(
             {
                 "port": name,
-                "interface": hook.read_sysfs(f"{folder}/gid_attrs/ndevs/0"),
+                "interface": interface if INTERFACE.fullmatch(interface) else "",
                 "state": hook.read_sysfs(f"{folder}/state").rpartition(":")[2].strip(),
                 "now": state,
             }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from .answer import Note
@@ -85,7 +85,7 @@ class NodeManifest(TypedDict):
     schema: int
     digest: str
     owned: OwnedItems
-    roles: dict[str, dict[str, Any]]
+    roles: dict[str, OwnedItems]
     state: State
     notes: list[Note]
     resolved: ResolvedSettings
@@ -157,7 +157,7 @@ def read_selinux_mode(wanted: dict[str, str]) -> dict[str, str]:
     return {"mode": {"1": "enforcing", "0": "permissive"}.get(text, "")}
 
 
-def merge_owned(owned: dict[str, dict[str, Any]]) -> OwnedItems:
+def merge_owned(owned: Mapping[str, Mapping[str, object]]) -> OwnedItems:
     """Merge all roles' ``fullmesh_owned`` entries: lists joined, mappings united."""
     total: dict[str, Any] = {
         "files": [],
@@ -171,7 +171,7 @@ def merge_owned(owned: dict[str, dict[str, Any]]) -> OwnedItems:
         "selinux": {},
     }
     for role in sorted(owned):
-        for kind, value in owned[role].items():
+        for kind, value in cast("Mapping[str, Any]", owned[role]).items():
             if kind not in total:
                 raise ValueError(f"role {role}: fullmesh_owned does not know {kind!r}")
             if isinstance(total[kind], dict):
@@ -214,12 +214,10 @@ def load_manifest(path: str = PATH) -> tuple[NodeManifest | None, str]:
                 SCHEMA,
             )
         # a truncated or edited manifest must count as drift, never as an error
-        merge_owned({**manifest.get("roles", {}), "all": cast("dict[str, Any]", manifest["owned"])})
-        return (
-            (manifest, "")
-            if isinstance(manifest["state"], dict)
-            else (None, "manifest cannot be read")
-        )
+        merge_owned({**manifest.get("roles", {}), "all": manifest["owned"]})
+        state = manifest["state"]
+        whole = isinstance(state, dict) and all(isinstance(one, dict) for one in state.values())
+        return (manifest, "") if whole else (None, "manifest cannot be read")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"manifest cannot be read: {error}"
 
@@ -231,7 +229,7 @@ def find_drift(digest: str, path: str = PATH, run: Runner = node.run_command) ->
         return [why]
     if manifest.get("digest") != digest:
         changed = "the inventory, the settings or the code changed since the last apply"
-        return [f"inputs: {changed if manifest['digest'] else 'the last apply left out roles'}"]
+        return [f"inputs: {changed if manifest.get('digest') else 'the last apply left out roles'}"]
     return describe_differences(manifest["state"], observe_owned(manifest["owned"], run))
 
 
@@ -283,7 +281,7 @@ def merge_partial_run(
     changed, no digest fits any more: the other roles have not seen them.
     """
     # an earlier version does not say which role an item belongs to
-    earlier = held.get("roles", {"": cast("dict[str, Any]", held["owned"])})
+    earlier = held.get("roles", {"": held["owned"]})
     roles = {**earlier, **new["roles"]}
     owned = merge_owned(roles)
     state = observe_owned(owned, run)

@@ -49,6 +49,10 @@ FULL_PYTHON_VERSION = re.compile(r"\A[0-9]{1,2}\.[0-9]{1,3}(?:\.[0-9A-Za-z+]{1,1
 PUBLIC_KEY = re.compile(
     r"\A([a-z0-9][a-z0-9@.-]{0,63}) ([A-Za-z0-9+/]{16,16000}={0,2})(?: [ -~]{0,500})?\Z"
 )
+# A port of an RDMA device: mlx5_0:1. An entry of its GID table, by its number. A counter of its driver.
+RDMA_PORT = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}:[0-9]{1,3}\Z")
+GID_ENTRY = re.compile(r"\A[0-9A-Fa-f:]{1,39}\Z")
+COUNTER = re.compile(r"\A[a-z][a-z0-9_]{0,39}\Z")
 SHA256 = re.compile(r"\A[0-9a-f]{64}\Z")
 # An absolute path without "..", control characters and template marks.
 PATH_OR_NONE = re.compile(r"\A(?:(?!.*/\.\.(?:/|\Z))/[^\x00-\x1f\x7f{}]{0,1023})?\Z")
@@ -83,6 +87,12 @@ CHECKED = {
         "kernel": WORD,
         "python_version": FULL_PYTHON_VERSION,
     },
+    "hang.RankRdmaPort": {
+        "port": RDMA_PORT,
+        "interface": INTERFACE_OR_NONE,
+        "state": WORD_OR_NONE,
+    },
+    "hang.RdmaPortState": {"gids": GID_ENTRY, "errors": COUNTER},
     "first_look.Default": {"via": ADDRESS_OR_NONE, "dev": INTERFACE_OR_NONE},
     "first_look.NicPort": {
         "nic": INTERFACE_NAME,

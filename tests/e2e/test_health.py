@@ -384,7 +384,7 @@ def break_nodes(fault: HealthFault, nodes: dict[str, Node]) -> Iterator[None]:
             set_gpus(GPUS)
 
 
-def configure(*more: str, options: tuple[str, ...] = SETTINGS) -> Done:
+def configure_nodes(*more: str, options: tuple[str, ...] = SETTINGS) -> Done:
     """Configure the nodes."""
     known = json.loads(read_output("./fullmesh", "lab", "status", "--json", "--name", LAB))
     done = site(*options, *more, inventory=known["inventory"].rsplit("/", 1)[0])
@@ -406,7 +406,7 @@ def nodes() -> Iterator[dict[str, Node]]:
     for name in ("el1", "ubuntu1"):
         read_output("./fullmesh", "lab", "gpus", "--name", LAB, name, *GPUS)
     if not KEPT:
-        configure()
+        configure_nodes()
     found = list_lab_nodes(LAB)
     for node in found.values():
         node.on("systemctl stop fullmesh-health.timer; mkdir -p /opt/slurm/bin")
@@ -508,14 +508,16 @@ def expect_no_drift(nodes: dict[str, Node]) -> None:
 @pytest.mark.parametrize("role", PARTS)
 def test_a_run_of_one_role_is_no_drift(role: str, nodes: dict[str, Node]) -> None:
     before = read_manifests(nodes)
-    configure("--tags", role, "-e", json.dumps(PARTS[role]), options=VALUES)
+    configure_nodes("--tags", role, "-e", json.dumps(PARTS[role]), options=VALUES)
     after = read_manifests(nodes)
     assert all(one["state"] != two["state"] for one, two in zip(before, after, strict=True))
     expect_no_drift(nodes)
 
 
 def test_a_role_that_removes_its_files_is_no_drift(nodes: dict[str, Node]) -> None:
-    configure("--tags", "node_health", options=(*VALUES, "-e", "node_health_check_jobs=false"))
+    configure_nodes(
+        "--tags", "node_health", options=(*VALUES, "-e", "node_health_check_jobs=false")
+    )
     gate = "/etc/systemd/system/fullmesh-job@.service.d/fullmesh-health.conf"
     assert not [one for one in read_manifests(nodes) if gate in one["state"]["file"]]
     expect_no_drift(nodes)
@@ -523,6 +525,6 @@ def test_a_role_that_removes_its_files_is_no_drift(nodes: dict[str, Node]) -> No
 
 def test_after_runs_of_some_roles_the_next_run_configures_all(nodes: dict[str, Node]) -> None:
     assert [one["digest"] for one in read_manifests(nodes)] == [""] * len(nodes)
-    assert re.search(r"^el1 .* changed=[1-9]", configure().output, re.MULTILINE)
+    assert re.search(r"^el1 .* changed=[1-9]", configure_nodes().output, re.MULTILINE)
     assert "" not in [one["digest"] for one in read_manifests(nodes)]
     expect_no_drift(nodes)

@@ -38,7 +38,7 @@ BURN_SECONDS = 150  # of all, on a busy machine
 JOINED = "ss -Htn state established 'dport = :29500 or sport = :29500' | grep -q ."
 
 
-def burn(nodes: list[Node], change: Callable[[], object] = bool) -> dict[str, dict[str, Any]]:
+def run_burn(nodes: list[Node], change: Callable[[], object] = bool) -> dict[str, dict[str, Any]]:
     """Run `burn` on some nodes at the same time. Return the document of each node.
 
     Args:
@@ -82,7 +82,7 @@ def list_findings(document: dict[str, Any]) -> list[str]:
 @pytest.mark.rest
 def test_equal_nodes_burn_without_a_finding(four_nodes: Bench) -> None:
     nodes = four_nodes.nodes[:3]
-    documents = burn(nodes)
+    documents = run_burn(nodes)
     expect_states(documents, 0, 0, 0)
     for node in nodes:
         figures = documents[node.name]["checks"]["burn"]["figures"]
@@ -101,7 +101,7 @@ def test_burn_names_the_node_with_slow_cpus(four_nodes: Bench) -> None:
         "for pid in $(pgrep -f '[f]ullmesh_burn_rank'); do echo $pid > cgroup.procs; done"
     )
     try:
-        documents = burn(nodes, lambda: slow.on(throttle))
+        documents = run_burn(nodes, lambda: slow.on(throttle))
     finally:
         slow.on(REMOVE_GROUPS)
     expect_states(documents, 0, 0, 1)
@@ -115,7 +115,7 @@ def test_burn_names_the_node_with_a_slow_link(four_nodes: Bench) -> None:
     shape = "tc qdisc add dev eth1 root tbf rate 40mbit burst 64kb latency 400ms"
     nodes[2].on(shape)
     try:
-        documents = burn(nodes)
+        documents = run_burn(nodes)
     finally:
         nodes[2].on("tc qdisc del dev eth1 root")
     expect_states(documents, 0, 0, 1)

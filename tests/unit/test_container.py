@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import resource
+import stat
 from pathlib import Path
 
 import fullmesh_container as container
+import fullmesh_start_program as start_program
 import pytest
 from fullmesh_launch import HOOK
 
@@ -42,8 +44,9 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for tool in container.TOOLS:
         monkeypatch.setenv("FULLMESH_" + tool.upper(), f"/usr/bin/{tool}")
     monkeypatch.delenv("FULLMESH_HANG", raising=False)
-    for name in ("NVIDIA", "AMD", "RDMA", "RENDER", "VERBS"):
+    for name in ("NVIDIA", "AMD", "RDMA"):
         monkeypatch.setattr(container, name, NOWHERE)
+    monkeypatch.setattr(start_program, "DEVICES", [])
     monkeypatch.setattr(container, "CDI", (str(tmp_path / "cdi"),))
     monkeypatch.setattr(container, "can_raise_limits", lambda: True)
     return tmp_path
@@ -124,7 +127,7 @@ def test_rdma_and_amds_gpus_come_along(node: Path, monkeypatch: pytest.MonkeyPat
     assert f"--device={node}/RDMA" in words
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to a group")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make device files")
 def test_an_image_gets_the_groups_of_device_files_by_number(
     node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,12 +137,11 @@ def test_an_image_gets_the_groups_of_device_files_by_number(
     modes = {"kfd": (0o660, 105), "renderD128": (0o660, 105), "renderD129": (0o660, 44)}
     modes |= {"uverbs0": (0o666, 7), "uverbs1": (0o600, 8), "uverbs2": (0o660, 0)}
     for name, (mode, group) in modes.items():
-        (node / name).touch()
+        os.mknod(node / name, stat.S_IFCHR, os.makedev(1, 3))
         (node / name).chmod(mode)
         os.chown(node / name, 0, group)
-    monkeypatch.setattr(container, "AMD", str(node / "kfd"))
-    monkeypatch.setattr(container, "RENDER", str(node / "renderD*"))
-    monkeypatch.setattr(container, "VERBS", str(node / "uverbs*"))
+    patterns = [str(node / name) for name in ("kfd", "renderD*", "uverbs*")]
+    monkeypatch.setattr(start_program, "DEVICES", patterns)
     for tool in container.TOOLS:
         assert list_groups(tool) == ["--group-add=44", "--group-add=105"]
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -12,8 +12,9 @@ import fullmesh_hang_rdma as hang_rdma
 import fullmesh_hook as hook
 import pytest
 
+from fullmesh import contract
 from fullmesh.hang.ask import name_rails
-from fullmesh.observed.hang import RdmaPortState
+from fullmesh.observed.hang import RankRdmaPort, RdmaPortState
 
 GID = "0000:0000:0000:0000:0000:ffff:0a52:000b"
 EMPTY = "0000:0000:0000:0000:0000:0000:0000:0000"
@@ -91,6 +92,33 @@ def test_a_nic_that_hangs_does_not_delay_the_others(monkeypatch: pytest.MonkeyPa
 def test_a_damaged_answer_about_ports_is_refused(damaged: object) -> None:
     with pytest.raises(ValueError, match=r"its |counter|GID|port"):
         hang_answer.read_header(json.dumps({"why": "", "rdma": damaged}).encode())
+
+
+def test_an_interface_with_an_odd_name_is_left_out(sysfs: Path) -> None:
+    (sysfs / "class/mlx5_1/ports/1/gid_attrs/ndevs/0").write_text("a;b\n")
+    (found,) = hang_rdma.read_node_ports()
+    assert contract.convert_value(RankRdmaPort, found)["interface"] == ""
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"port": "mlx5_1:1; reboot"},
+        {"port": "mlx5_1"},
+        {"interface": "ens2\x1b[2J"},
+        {"interface": "$(reboot)"},
+        {"state": "ACTIVE\n"},
+        {"now": {"gids": {"3 ": GID}, "errors": {}}},
+        {"now": {"gids": {"3": "::1%x"}, "errors": {}}},
+        {"now": {"gids": {}, "errors": {"local ack": 1}}},
+        {"start": {"gids": {}, "errors": {"x\x1b": 1}}},
+    ],
+)
+def test_a_node_that_lies_about_its_ports_is_refused(lie: dict[str, Any]) -> None:
+    port = {"port": "mlx5_1:1", "interface": "ens2", "state": "ACTIVE", "now": STATE}
+    assert contract.convert_value(RankRdmaPort, port) == port
+    with pytest.raises(contract.ContractError):
+        contract.convert_value(RankRdmaPort, {**port, **lie})
 
 
 def test_ports_of_the_plan_get_the_name_of_their_rail() -> None:

@@ -21,6 +21,7 @@ import ladder_rank
 import pytest
 from ansible.module_utils.fullmesh import detach
 from ansible.module_utils.fullmesh.probe import job, ranks, unprivileged
+from ansible.module_utils.fullmesh.survey import job_start_program
 from loaded import load_module
 
 from fullmesh.contract import convert_value
@@ -236,10 +237,13 @@ def test_devices_give_their_group_or_are_named(
         return os.stat_result((stat.S_IFCHR | mode, 0, 0, 1, 0, gid, 0, 0, 0, 0))
 
     monkeypatch.setattr(
-        unprivileged.glob, "glob", lambda one: [p for p in held if Path(p).match(one)]
+        job_start_program.glob, "glob", lambda one: [p for p in held if Path(p).match(one)]
     )
-    monkeypatch.setattr(unprivileged.os, "stat", info)
-    assert unprivileged.find_device_groups() == ([44, 109], ["/dev/nvidia-uvm", "/dev/nvidiactl"])
+    monkeypatch.setattr(job_start_program.os, "stat", info)
+    assert job_start_program.find_device_groups() == (
+        [44, 109],
+        ["/dev/nvidia-uvm", "/dev/nvidiactl"],
+    )
 
 
 def test_a_node_without_a_free_account_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,7 +244,7 @@ def test_subnets_ranges_and_gateways_stay(seed: int) -> None:
     for one in site.networks:
         redactor.learn_text(f"{one} {one[0]} {one[1]} {one[-1]}")
     redactor.learn_text(" ".join([*site.addresses, *map(str, PRIVATE4)]))
-    redactor.choose_stand_ins(lambda _word: False)
+    redactor.choose_replacements(lambda _word: False)
     new_networks = [ipaddress.ip_network(redactor.redact_text(str(one))) for one in networks]
     addresses = [ipaddress.ip_address(one) for one in dict.fromkeys(site.addresses)]
     new = [ipaddress.ip_address(redactor.redact_text(str(one))) for one in addresses]
@@ -356,7 +356,7 @@ def test_a_diagnosis_of_the_stand_ins_has_the_same_findings(name: str) -> None:
     held = records.load_diagnosis(name)
     redactor = Redactor()
     redactor.learn_value(held)
-    redactor.choose_stand_ins(lambda _word: False)
+    redactor.choose_replacements(lambda _word: False)
     made = redactor.redact_value(held)
     assert made != held
     assert codes_of(records.diagnose_answers(made)) == codes_of(records.diagnose_answers(held))

@@ -25,6 +25,7 @@ from ..detach import remove_run_directory, run_detached, run_directory
 from ..foreign_text import parse_foreign_json
 from ..lease import POLL_SECONDS, has_lease, is_lease_lost, is_unlocked
 from ..schema.ranks import STATES, RankEvent
+from ..survey.job_start_program import find_device_groups
 from . import processors
 from .unit_ranks import CODE as UNIT_CODE
 from .unit_ranks import UnitRank, choose_unit_account, start_unit_rank
@@ -32,7 +33,6 @@ from .unprivileged import (
     NAME,
     RankRefusedError,
     clean_up_account,
-    find_device_groups,
     pick,
     raise_limits,
     refuse_unreadable,

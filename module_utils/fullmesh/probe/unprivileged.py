@@ -8,7 +8,6 @@ namespaces, which containers often lack, and hides parts of /dev and /tmp that G
 from __future__ import annotations
 
 import contextlib
-import glob
 import grp
 import os
 import pwd
@@ -18,14 +17,12 @@ import signal
 import stat
 
 from ..account import run_as_account
-from ..survey.job_start_program import DEVICES
 
 # systemd keeps these numbers for accounts without an entry (UIDS-GIDS.md, "Dynamic Service UIDs"), its own among them.
 FIRST, LAST = 61184, 65519
 TAKEN = "/run/systemd/dynamic-uid"
 NAME = "fullmesh-verify"
 SHARED = "/dev/shm"  # noqa: S108 (searched for files that the account left)
-GROUP_USES, OTHERS_USE = 0o060, 0o006
 
 
 def find_used_uids() -> set[int]:
@@ -58,20 +55,6 @@ def pick() -> pwd.struct_passwd | None:
         if not is_taken_id(number):
             return pwd.struct_passwd((NAME, "x", number, number, "", "/", "/"))
     raise ValueError(f"all numbers from {FIRST} to {LAST} are in use")
-
-
-def find_device_groups() -> tuple[list[int], list[str]]:
-    """Return the groups that may use the node's accelerators, and the accelerators that only root may use."""
-    groups, shut = set(), []
-    for path in sorted(found for pattern in DEVICES for found in glob.glob(pattern)):
-        info = os.stat(path)
-        if not stat.S_ISCHR(info.st_mode) or info.st_mode & OTHERS_USE == OTHERS_USE:
-            continue
-        if info.st_mode & GROUP_USES == GROUP_USES and info.st_gid:
-            groups.add(info.st_gid)
-        else:
-            shut.append(path)
-    return sorted(groups), shut
 
 
 class RankRefusedError(PermissionError):

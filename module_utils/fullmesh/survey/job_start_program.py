@@ -9,8 +9,11 @@ fullmesh-torchrun --check runs it too (node_programs/fullmesh_start_program.py i
 from __future__ import annotations
 
 import base64
+import glob
 import json
+import os
 import re
+import stat
 from typing import TypedDict
 
 TEXT_MOST = 300
@@ -31,6 +34,7 @@ DEVICES = [
     "/dev/infiniband/uverbs*",
     "/dev/infiniband/rdma_cm",
 ]
+GROUP_USES, OTHERS_USE = 0o060, 0o006
 # Variables that matter to a job.
 VARIABLES = (
     r"(MASTER_|WORLD_SIZE|RANK|NODE_RANK|NNODES|NPROC|GROUP_RANK|LOCAL_|GLOO_|NCCL_|TORCH_|TP_|UCX_|FI_|FULLMESH_"
@@ -76,6 +80,23 @@ class StartSettings(TypedDict):
     parts: list[str]
     devices: list[str]
     variables: str
+
+
+def find_device_groups() -> tuple[list[int], list[str]]:
+    """Return the groups that may use the node's accelerators, and the accelerators that only root may use."""
+    groups, shut = set(), []
+    for path in sorted(found for pattern in DEVICES for found in glob.glob(pattern)):
+        try:
+            info = os.stat(path)
+        except OSError:  # it was there a moment ago
+            continue
+        if not stat.S_ISCHR(info.st_mode) or info.st_mode & OTHERS_USE == OTHERS_USE:
+            continue
+        if info.st_mode & GROUP_USES == GROUP_USES and info.st_gid:
+            groups.add(info.st_gid)
+        else:
+            shut.append(path)
+    return sorted(groups), shut
 
 
 def encode_settings(settings: StartSettings) -> str:

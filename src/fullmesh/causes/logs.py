@@ -21,6 +21,9 @@ MOST_VALUES = 1024  # different values of a fact
 MOST_ITEMS = 6  # that fit a sentence
 MOST_QUIET = 2  # logs without an error to name
 
+# What the other ranks and the launcher report when a rank has failed.
+RANK_FAILURE_EFFECTS = ("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")
+
 
 class Severity(StrEnum):
     """The severity of a finding."""

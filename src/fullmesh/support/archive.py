@@ -161,7 +161,7 @@ def redact_members(members: Iterable[BundleMember], redactor: Redactor) -> list[
     for one in found:
         redactor.learn_member(one.text, one.form)
     texts = [one.text.lower() for one in found]
-    redactor.choose_stand_ins(lambda word: any(word.lower() in text for text in texts))
+    redactor.choose_replacements(lambda word: any(word.lower() in text for text in texts))
     return [
         BundleMember(one.name, one.form, redactor.redact_member(one.text, one.form), one.note)
         for one in found

@@ -139,7 +139,7 @@ class Redactor:
     names: NameMap = field(default_factory=NameMap)
     secrets: set[str] = field(default_factory=set)
     numbered: dict[str, str] = field(default_factory=dict)  # UUIDs and cloud objects
-    paths: dict[str, str] = field(default_factory=dict)  # folders of the controller -> stand-ins
+    paths: dict[str, str] = field(default_factory=dict)  # folders of the controller -> replacements
     _seen_paths: set[str] = field(default_factory=set)
     _seen4: set[str] = field(default_factory=set)
     _derived: dict[str, str] = field(default_factory=dict)
@@ -155,10 +155,10 @@ class Redactor:
         if len(value) >= LEAST_SECRET and not is_generic(value) and not is_secret_name(value):
             self.secrets.add(value)
 
-    def learn_path(self, path: str, stand_in: str) -> None:
+    def learn_path(self, path: str, replacement: str) -> None:
         """Remember a folder of the controller. Its name may be that of a project."""
         if not self.keep_names and not COMMON_FOLDERS.issuperset(path.split("/")):
-            self.paths.setdefault(path, stand_in)
+            self.paths.setdefault(path, replacement)
 
     def learn_text(self, text: str, depth: int = 0) -> None:
         """Learn the originals in a text."""
@@ -285,7 +285,7 @@ class Redactor:
 
     # ---- choose
 
-    def choose_stand_ins(self, occurs: Callable[[str], bool]) -> None:
+    def choose_replacements(self, occurs: Callable[[str], bool]) -> None:
         """Choose the replacements, once all originals are known.
 
         Args:

@@ -160,9 +160,9 @@ def learn_controller(redactor: Redactor, inventory: str) -> None:
         folders["/venv"] = Path(sys.prefix)
     if inventory:
         folders["/inventory"] = options.find_inventory(inventory)
-    for stand_in, folder in folders.items():
+    for replacement, folder in folders.items():
         for spelled in (folder, folder.resolve()):
-            redactor.learn_path(str(spelled), stand_in)
+            redactor.learn_path(str(spelled), replacement)
     for name in {socket.gethostname(), socket.getfqdn()}:
         redactor.names.learn_host(name)
     for name in {getpass.getuser(), Path.home().name}:

@@ -3,7 +3,7 @@
 An uncorrectable error ends the process that used the memory. It can come back until the row is
 remapped, at the next reset of the GPU.
 
-**Prove:** nvidia-smi -q -d ECC,ROW_REMAPPER. For AMD: grep . /sys/bus/pci/devices/BUS/ras/*_err_count
+**Prove:** nvidia-smi -q -d ECC,ROW_REMAPPER. For AMD: grep . /sys/bus/pci/devices/*/ras/*_err_count
 
 **Fix:** Reboot the node. Replace the GPU if the errors return.
 
@@ -44,7 +44,7 @@ def rule_ecc_errors(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=f"{sum(gpu['uncorrectable'] for gpu in amd)} uncorrectable errors",
                 expected="0",
-                check=f"on {name}: grep . /sys/bus/pci/devices/{amd[0]['bus']}/ras/*_err_count",
+                check=f"on {name}: grep . /sys/bus/pci/devices/*/ras/*_err_count",
                 fix=f"reboot {name}, which retires the pages. Replace the GPU if the errors return",
             )
 

@@ -19,7 +19,7 @@ from fullmesh.causes.launch.patterns import (
     build_signal_patterns,
     derive_rank_host,
 )
-from fullmesh.causes.logs import LogCause, RecordedLog
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, RecordedLog
 
 CAUSE = LogCause(
     "LG-305",
@@ -34,7 +34,7 @@ CAUSE = LogCause(
         ),
     ),
     patterns=(*build_signal_patterns(9, "SIGKILL"), *build_shell_patterns("Killed")),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     derive=derive_rank_host,
     weight=84,
     recorded=(

@@ -22,7 +22,7 @@ from fullmesh.causes.launch.patterns import (
     build_signal_patterns,
     derive_rank_host,
 )
-from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern, RecordedLog
 
 UNNAMED = "(?P<rank>)(?P<host>)"
 CAUSE = LogCause(
@@ -60,7 +60,7 @@ CAUSE = LogCause(
             before=4,
         ),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     derive=derive_rank_host,
     weight=84,
     recorded=(

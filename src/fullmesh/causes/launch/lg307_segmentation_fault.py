@@ -23,7 +23,7 @@ from fullmesh.causes.launch.patterns import (
     build_signal_patterns,
     derive_rank_host,
 )
-from fullmesh.causes.logs import LogCause, Pattern, RecordedLog, Severity
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern, RecordedLog, Severity
 
 CAUSE = LogCause(
     "LG-307",
@@ -49,7 +49,7 @@ CAUSE = LogCause(
         *build_crash_patterns(11, "SIGSEGV"),
         Pattern("segfault at ", r"\w\[\d+\]: segfault at [0-9a-f]+ ip (?P<rank>)(?P<host>)"),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     derive=derive_rank_host,
     severity=Severity.SYMPTOM,
     follows_any=True,

@@ -16,7 +16,7 @@ VLLM_WORKER_MULTIPROC_METHOD=spawn), and use CUDA only in the workers.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-334",
@@ -37,6 +37,6 @@ CAUSE = LogCause(
             r"NCCL WARN Cuda failure (?:3 )?(?P<detail>'initialization error')",
         ),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=86,
 )

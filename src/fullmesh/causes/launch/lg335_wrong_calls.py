@@ -15,7 +15,7 @@ ranks, give NCCL tensors on the GPU, and use each parameter once in a backward p
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-335",
@@ -48,6 +48,6 @@ CAUSE = LogCause(
             r"(?P<detail>Expected to mark a variable ready only once)",
         ),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=80,
 )

@@ -18,7 +18,7 @@ caches (HF_HOME, HF_DATASETS_CACHE) on a file system that all nodes share, or fi
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-336",
@@ -59,7 +59,7 @@ CAUSE = LogCause(
             ),
         ),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,
     weight=82,
 )

@@ -18,14 +18,12 @@ delete them, and call barrier() before the others use them.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, RecordedLog
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, RecordedLog
 
 CAUSE = LogCause(
     "LG-344",
     __doc__,
-    explains=(
-        Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-320", "LG-402", "LG-403", "LG-404")),
-    ),
+    explains=(Explains((*RANK_FAILURE_EFFECTS, "LG-320")),),
     weight=68,
     recorded=(
         RecordedLog(

@@ -15,7 +15,7 @@ UNIT -p MemoryMax`
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-501",
@@ -44,9 +44,7 @@ CAUSE = LogCause(
             r"(?P<detail>by the OOM killer)",
         ),
     ),
-    explains=(
-        Explains(("LG-103", "LG-201", "LG-210", "LG-305", "LG-318", "LG-402", "LG-403", "LG-404")),
-    ),
+    explains=(Explains((*RANK_FAILURE_EFFECTS, "LG-305")),),
     weight=96,
     recorded=(
         RecordedLog(

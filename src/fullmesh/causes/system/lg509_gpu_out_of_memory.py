@@ -13,7 +13,7 @@ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern, RecordedLog
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-509",
@@ -55,7 +55,7 @@ CAUSE = LogCause(
         Pattern("Cuda failure", r"NCCL WARN Cuda failure (?:\d+ )?'out of memory'(?P<detail>)"),
         Pattern("Failed to CUDA ", r"NCCL WARN Failed to CUDA (?:m|c)alloc(?P<detail>)"),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=91,
     recorded=(
         RecordedLog(

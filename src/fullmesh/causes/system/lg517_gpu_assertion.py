@@ -19,7 +19,7 @@ vllm-project/vllm#21731, NVIDIA/nccl#1504
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import ExplainOptions, Fields, LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, ExplainOptions, Fields, LogCause, Pattern
 
 
 def derive_assertion(fields: Fields, _options: ExplainOptions) -> Fields:
@@ -46,7 +46,7 @@ CAUSE = LogCause(
             r"block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] Assertion `(?P<assertion>[^`]{1,160})` failed",
         ),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     derive=derive_assertion,
     weight=90,
 )

@@ -19,7 +19,7 @@ that owns them. Unset an empty CUDA_VISIBLE_DEVICES.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-521",
@@ -57,7 +57,7 @@ CAUSE = LogCause(
         Pattern("Insufficient Permissions", r"(?P<detail>NVML: Insufficient Permissions)"),
         Pattern("compiled with CUDA enabled", r"(?P<detail>Torch not compiled with CUDA enabled)"),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,
     weight=84,
 )

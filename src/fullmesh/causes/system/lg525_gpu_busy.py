@@ -17,7 +17,7 @@ its own GPU. If no process holds it, reset the GPU or reboot.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-525",
@@ -28,6 +28,6 @@ CAUSE = LogCause(
             "busy or unavailable", r"CUDA-capable device(?:s are|\(s\) is/are) busy or unavailable"
         ),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=88,
 )

@@ -18,7 +18,7 @@ this system.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-526",
@@ -43,7 +43,7 @@ CAUSE = LogCause(
             r"\.so[\w.]{0,12}: (?P<detail>version `\w{1,12}_[\d.]{1,12}' not found)",
         ),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,
     weight=86,
 )

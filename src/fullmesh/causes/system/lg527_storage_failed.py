@@ -16,7 +16,7 @@ the job from its last checkpoint.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-527",
@@ -41,7 +41,7 @@ CAUSE = LogCause(
         Pattern("LustreError", r"(?P<detail>LustreError: .{1,120} rc = -\d{1,4})"),
         Pattern("ead-only file system", r"(?:\[Errno 30\] |: )(?P<detail>Read-only file system)"),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     yields=True,
     survivable=True,
     weight=86,

@@ -16,7 +16,7 @@ every peer into /etc/hosts. In Kubernetes, use the full name of the headless ser
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-528",
@@ -40,7 +40,7 @@ CAUSE = LogCause(
         ),
         Pattern("Unable to resolve ", r'rror: Unable to resolve(?P<detail> "[\w.-]{1,120}")'),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     yields=True,
     survivable=True,
     weight=77,

@@ -17,7 +17,7 @@ the proxy, HF_ENDPOINT or HF_TOKEN on every node. A local path must exist on eve
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-529",
@@ -88,7 +88,7 @@ CAUSE = LogCause(
             r"HTTPError: (?P<detail>40[13] Client Error: \w{1,20}(?: for url: https?://[\w.-]{1,80})?)",
         ),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     yields=True,
     survivable=True,
     weight=76,

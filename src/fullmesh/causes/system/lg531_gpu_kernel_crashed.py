@@ -18,7 +18,7 @@ Update or switch off the library whose kernel the traceback names.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-531",
@@ -46,6 +46,6 @@ CAUSE = LogCause(
             r"(?P<detail>an illegal instruction was encountered)",
         ),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=78,
 )

@@ -15,7 +15,7 @@ or use fewer DataLoader workers.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-532",
@@ -58,6 +58,6 @@ CAUSE = LogCause(
         ),
         Pattern("std::bad_alloc", r"(?P<detail>std::bad_alloc)"),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=90,
 )

@@ -17,7 +17,7 @@ or reboot. Pass /dev/nvidia-uvm to the container.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-533",
@@ -33,9 +33,7 @@ CAUSE = LogCause(
         Pattern("CUDA unknown error", r"(?P<detail>CUDA unknown error)"),
         Pattern("'unknown error'", r"NCCL WARN Cuda failure (?:999 )?(?P<detail>'unknown error')"),
     ),
-    explains=(
-        Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404", "LG-521")),
-    ),
+    explains=(Explains((*RANK_FAILURE_EFFECTS, "LG-521")),),
     survivable=True,
     weight=84,
 )

@@ -18,7 +18,7 @@ Triton
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-536",
@@ -80,7 +80,7 @@ CAUSE = LogCause(
             r"rror.{0,40}: (?P<detail>device kernel image is invalid)",
         ),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,
     weight=88,
 )

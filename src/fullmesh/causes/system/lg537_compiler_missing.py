@@ -19,7 +19,7 @@ cpp_extension.py
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-537",
@@ -50,9 +50,7 @@ CAUSE = LogCause(
         ),
         Pattern("bin/nvcc", r"No such file or directory: '(?P<detail>[^']{1,120}bin/nvcc)'"),
     ),
-    explains=(
-        Explains(("LG-541", "LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),
-    ),
+    explains=(Explains(("LG-541", *RANK_FAILURE_EFFECTS)),),
     survivable=True,
     weight=88,
 )

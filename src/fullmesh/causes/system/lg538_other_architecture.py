@@ -17,7 +17,7 @@ linux/arm64), or choose nodes of one kind.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-538",
@@ -31,6 +31,6 @@ CAUSE = LogCause(
         Pattern("Exec format error", r"(?P<detail>Exec format error)"),
         Pattern("wrong ELF class", r"(?P<detail>wrong ELF class: ELFCLASS\d\d)"),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=90,
 )

@@ -19,7 +19,7 @@ driver that knows this kernel.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-541",
@@ -42,7 +42,7 @@ CAUSE = LogCause(
         Pattern("Error compiling objects", r"(?P<detail>Error compiling objects for extension)"),
         Pattern("ninja: build stopped", r"(?P<detail>ninja: build stopped: [^\n]{5,60})"),
     ),
-    explains=(Explains(("LG-103", "LG-201", "LG-210", "LG-318", "LG-402", "LG-403", "LG-404")),),
+    explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,
     weight=79,
 )
