@@ -11,6 +11,7 @@ from typing import Any
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.support.wait import WebDriverWait
+from selenium_axe_python import Axe
 
 SECONDS = 60.0
 OPTIONS = (
@@ -21,6 +22,10 @@ OPTIONS = (
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
 )
+
+
+# axe's rules for WCAG 2.2, levels A and AA, and its advice beyond them
+RULES = [*("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"), "best-practice"]
 
 
 class Browser:
@@ -109,6 +114,13 @@ class Browser:
     def complaints(self) -> list[str]:
         """Return errors and warnings of the console, exceptions, and violations of the page's policy."""
         return [str(entry["message"]) for entry in self.driver.get_log("browser")]
+
+    def find_barriers(self) -> str:
+        """Return what axe finds on the page: barriers for people with a keyboard, a screen reader or weak eyes."""
+        axe = Axe(self.driver)
+        axe.inject()
+        found = axe.run(options={"runOnly": RULES, "resultTypes": ["violations"]})["violations"]
+        return axe.report(found) if found else ""
 
     def requests(self) -> list[str]:
         """Return every address that the page requested."""

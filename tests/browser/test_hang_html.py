@@ -63,6 +63,7 @@ def test_the_page_fits_runs_no_script_and_loads_nothing(
         browser.open(pages[world])
         assert browser.complaints() == []
         assert browser.requests() == [pages[world].as_uri()]
+        assert browser.find_barriers() == ""
         assert browser.run("document.documentElement.scrollWidth") <= width
         browser.picture(pictures / f"hang-{world}-{width}-{scheme}.png")
 
@@ -99,6 +100,7 @@ def test_the_page_of_logs_fits_without_errors(
         browser.open(page)
         assert browser.complaints() == []
         assert browser.requests() == [page.as_uri()]
+        assert browser.find_barriers() == ""
         assert browser.run("document.documentElement.scrollWidth") <= width
         assert "RuntimeError" in browser.run("document.querySelector('main').innerText")
         browser.picture(pictures / f"logs-{width}-{scheme}.png")

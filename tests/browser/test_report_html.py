@@ -73,6 +73,8 @@ def test_the_page_fits_runs_no_script_and_loads_nothing(
         assert browser.requests() == [pages[name].as_uri()]
         assert browser.run("document.documentElement.scrollWidth") <= width
         assert spent < PATIENCE_MS
+        # axe takes 5 s for its 40,000 elements, which are those of "thirty" in a larger number
+        assert name == "two-hundred" or browser.find_barriers() == ""
         seen[scheme] = browser.picture(pictures / f"{name}-{width}-{scheme}.png")
         ground = browser.run("getComputedStyle(document.body).backgroundColor")
         assert ground == {"light": "rgb(245, 246, 248)", "dark": "rgb(16, 20, 27)"}[scheme]

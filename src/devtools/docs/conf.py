@@ -39,8 +39,15 @@ html_title = f"Fullmesh {release}"
 html_additional_pages = {"index": "redirect.html", "404": "404.html"}
 # The colors of the tables of roles and modules in dark mode. They follow the theme's button, too.
 DARK = files("sphinx_antsibull_ext").joinpath("colors-default-dark.css").read_text()
+# Some of them have too little contrast.
 html_theme_options: dict[str, Any] = {
+    "light_css_variables": {
+        "antsibull-option-required": "#c00000",
+        "antsibull-attribute-support-none": "#c00000",
+        "antsibull-attribute-support-partial": "#6b6b00",
+    },
     "dark_css_variables": dict(re.findall(r"--([\w-]+):([^;}]+)", DARK))
+    | {"antsibull-option-required": "#ffa8a8"},
 }
 # OWNER/NAME, which GitHub sets in its runs. Without it, pages have no edit link and no picture for previews.
 REPOSITORY = os.environ.get("GITHUB_REPOSITORY", "")
@@ -65,8 +72,26 @@ CODE = re.compile(r"\[([A-Z]{2}-[1-9][0-9]{2})\]")
 CAUSES = "docs/causes/"
 
 
-# A code stays on one line: browsers break at its hyphen.
-STYLE = "<style>.one-line { white-space: nowrap; }</style>\n"
+# A code stays on one line: browsers break at its hyphen. A finger needs 24 pixels for a link of the contents.
+STYLE = """\
+<style>
+.one-line { white-space: nowrap; }
+.toc-tree li { padding-top: 0; }
+.toc-tree a.reference { display: inline-block; line-height: 1.3; padding-block: 0.25rem; }
+</style>
+"""
+# The theme's elements, and what keyboards and screen readers need in their place: a name for each region, and blocks
+# that scroll with the arrow keys.
+ELEMENTS = {
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Site">',
+    '<aside class="toc-drawer': '<aside aria-label="This page" class="toc-drawer',
+    '<div class="content-icon-container">': (
+        '<div class="content-icon-container" role="navigation" aria-label="Page and colors">'
+    ),
+    '<th class="head"><p></p></th>': "<td></td>",
+    "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+}
 
 
 def mark_code_cells(_app: Sphinx, tree: nodes.document) -> None:
@@ -160,8 +185,21 @@ def complete_page(
     )
 
 
+def correct_elements(app: Sphinx, error: Exception | None) -> None:
+    """Correct the elements of all written pages that no template or setting of the theme can change."""
+    if error is not None:
+        return
+    for path in sorted(app.outdir.rglob("*.html")):
+        text = corrected = path.read_text("utf-8")
+        for old, new in ELEMENTS.items():
+            corrected = corrected.replace(old, new)
+        if corrected != text:
+            path.write_text(corrected, "utf-8")
+
+
 def setup(app: Sphinx) -> None:
     """Register the hooks with Sphinx. The theme's own hook runs before ``complete_page``."""
     app.connect("doctree-read", mark_code_cells)
     app.add_post_transform(Codes)
     app.connect("html-page-context", complete_page, priority=900)
+    app.connect("build-finished", correct_elements)
