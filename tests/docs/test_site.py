@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import docs_site
 import pytest
+
+from devtools.docs import versions
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,3 +98,45 @@ def test_a_screen_reader_and_dark_mode_get_usable_pages(site: Path) -> None:
     assert 'role="heading">' not in text
     dark = text.partition('body[data-theme="dark"]')[2]
     assert "--antsibull-table-background-even: #1c1c1e" in dark.partition("}")[0]
+
+
+def test_the_newest_release_of_each_minor_version_is_chosen() -> None:
+    tags = ["v0.3.0", "v0.3.10", "v0.3.9", "v0.10.0", "v1.0.0-rc1", "v1", "vx.1.2", "v1.0.0"]
+    assert list(versions.choose_releases(tags).items()) == [
+        ("1.0", "v1.0.0"),
+        ("0.10", "v0.10.0"),
+        ("0.3", "v0.3.10"),
+    ]
+    many = [f"v0.{minor}.0" for minor in range(9)]
+    assert list(versions.choose_releases(many)) == ["0.8", "0.7", "0.6", "0.5", "0.4"]
+
+
+@pytest.mark.rest
+def test_a_site_of_two_versions_leads_from_one_to_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout, site = tmp_path / "checkout", tmp_path / "site"
+    clone = ["git", "clone", "--quiet", "--local", str(ROOT), str(checkout)]
+    subprocess.run(clone, check=True, timeout=300)
+    for tag in ("v0.2.8", "v0.2.9"):
+        subprocess.run(["git", "-C", str(checkout), "tag", tag], check=True, timeout=60)
+    monkeypatch.setenv("GITHUB_REPOSITORY", "example/fullmesh")
+    # the environment of these tests, which is made from the same lock
+    monkeypatch.setenv("FULLMESH_VENV", sys.prefix)
+    assert versions.build_versions(checkout, site) == ["0.2", "main"]
+    home = "https://example.github.io/fullmesh"
+    for version in ("0.2", "main"):
+        text = (site / version / "docs/hang.html").read_text()
+        listed = text.partition('aria-label="Versions"')[2].partition("</nav>")[0]
+        assert re.findall(r'href="([^"]+)"', listed) == [
+            f"{home}/0.2/docs/index.html",
+            f"{home}/main/docs/index.html",
+        ]
+        assert re.findall(r'aria-current="true">([^<]+)', listed) == [version]
+        assert f'content="{home}/{version}/docs/hang.html"' in text
+        assert ("The newest release is <a" in text) == (version == "main")
+    assert 'url=0.2/docs/index.html"' in (site / "index.html").read_text()
+    assert f'<base href="{home}/0.2/">' in (site / "404.html").read_text()
+    trees = ["git", "-C", str(checkout), "worktree", "list"]
+    left = subprocess.run(trees, check=True, capture_output=True, text=True, timeout=60)
+    assert len(left.stdout.splitlines()) == 1

@@ -11,7 +11,7 @@ import time
 import webbrowser
 from pathlib import Path
 
-from devtools.docs import links, tree
+from devtools.docs import links, tree, versions
 from fullmesh.catalogue import add_verb
 from fullmesh.settings import ROOT
 
@@ -28,6 +28,11 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         action="store_true",
         help="build from scratch; a warning or broken internal link is an error; open nothing",
     )
+    parser.add_argument(
+        "--versions",
+        action="store_true",
+        help="build a site with this version and with the newest release of each minor version; open nothing",
+    )
     parser.set_defaults(func=run)
 
 
@@ -38,6 +43,16 @@ def sphinx(builder: str, to: Path, *more: str) -> int:
     return subprocess.run([*command, str(tree.SOURCE), str(to)], cwd=ROOT, check=False).returncode
 
 
+def run_versions() -> int:
+    """Build the site of all versions; 0 when it was built."""
+    try:
+        built = versions.build_versions()
+    except subprocess.CalledProcessError:
+        return PROBLEM
+    sys.stdout.write(f"{versions.SITE}: {', '.join(built)}\n")
+    return OK
+
+
 def run(args: argparse.Namespace) -> int:
     """Build it; 0 when it was built."""
     if importlib.util.find_spec("sphinx") is None:
@@ -46,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
         )
         return USAGE
     started = time.monotonic()
+    if args.versions:
+        return run_versions()
     if args.check:
         shutil.rmtree(tree.PLACE, ignore_errors=True)
     tree.write({**tree.contents(), **tree.of_collection()}, tree.SOURCE)

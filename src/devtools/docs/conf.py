@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -51,10 +52,22 @@ html_theme_options: dict[str, Any] = {
 }
 # OWNER/NAME, which GitHub sets in its runs. Without it, pages have no edit link and no picture for previews.
 REPOSITORY = os.environ.get("GITHUB_REPOSITORY", "")
+# What devtools.docs.versions says of the versions of the site. A single build has only its own.
+VERSIONS = json.loads(os.environ.get("FULLMESH_DOCS_VERSIONS", "{}"))
+html_context: dict[str, Any] = {"versions": VERSIONS}
+if VERSIONS and (newest := VERSIONS["all"][0]) != VERSIONS["this"]:
+    html_theme_options["announcement"] = (
+        f"This is the documentation of version {VERSIONS['this']}. The newest release is "
+        f'<a href="{VERSIONS["home"]}/{newest}/docs/index.html">{newest}</a>.'
+    )
 if REPOSITORY:
     owner, _, name = REPOSITORY.partition("/")
-    html_baseurl = f"https://{owner}.github.io/{name}/"
-    html_context = {"site": html_baseurl}
+    html_baseurl = (
+        f"{VERSIONS['home']}/{VERSIONS['this']}/"
+        if VERSIONS
+        else f"https://{owner}.github.io/{name}/"
+    )
+    html_context["site"] = html_baseurl
     html_theme_options |= {
         "source_repository": f"https://github.com/{REPOSITORY}/",
         "source_branch": "main",
@@ -63,6 +76,12 @@ if REPOSITORY:
 PICTURE = "_images/finding.png"
 PREVIEW_LENGTH = 200  # characters of a description that search engines and chats show
 templates_path = ["templates"]
+html_sidebars = {
+    "**": [
+        *("sidebar/brand.html", "sidebar/search.html", "sidebar/scroll-start.html"),
+        *("sidebar/navigation.html", "versions.html", "sidebar/scroll-end.html"),
+    ]
+}
 html_copy_source = False
 copybutton_prompt_text = "$ "
 
@@ -84,6 +103,9 @@ STYLE = """\
 # that scroll with the arrow keys.
 ELEMENTS = {
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Site">',
+    '<aside class="announcement-content">': (
+        '<aside class="announcement-content" aria-label="Version">'
+    ),
     '<aside class="toc-drawer': '<aside aria-label="This page" class="toc-drawer',
     '<div class="content-icon-container">': (
         '<div class="content-icon-container" role="navigation" aria-label="Page and colors">'
