@@ -56,8 +56,9 @@ REPOSITORY = os.environ.get("GITHUB_REPOSITORY", "")
 VERSIONS = json.loads(os.environ.get("FULLMESH_DOCS_VERSIONS", "{}"))
 html_context: dict[str, Any] = {"versions": VERSIONS}
 if VERSIONS and (newest := VERSIONS["all"][0]) != VERSIONS["this"]:
+    which = "an unreleased version" if VERSIONS["this"] == "main" else f"version {VERSIONS['this']}"
     html_theme_options["announcement"] = (
-        f"This is the documentation of version {VERSIONS['this']}. The newest release is "
+        f"This is the documentation of {which}. The newest release is "
         f'<a href="{VERSIONS["home"]}/{newest}/docs/index.html">{newest}</a>.'
     )
 if REPOSITORY:
