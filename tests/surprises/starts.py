@@ -500,7 +500,10 @@ def try_seed(ground: StartGround, seed: int, usual: Sequence[str]) -> StartScore
             ]
             took = round(time.monotonic() - begun, 1)
             why = ground.job(made.entry)
-            if not why and any(one["severity"] == "error" for one in findings):
+            has_error = any(one["severity"] == "error" for one in findings)
+            if why and not has_error:
+                why = ground.job(made.entry)  # a fault makes every job fail; chance does not
+            if not why and has_error:
                 # what one rendezvous or entry does not use, another does; c10d is the default
                 tries = [(made.entry, ""), *((one, "--static") for one in ENTRIES)]
                 why = next(filter(None, starmap(ground.job, tries)), "")
