@@ -26,7 +26,7 @@ def configure_nodes(env: Mapping[str, str]) -> None:
     commands = (
         "./fullmesh init --hosts el1,el2,ubuntu1 --non-interactive",
         "./fullmesh apply -i inventory/mine",
-        "ansible-playbook tests/support/record_night.yml -i inventory/mine -e fullmesh_converge=always",
+        "./fullmesh dev ansible-playbook tests/support/record_night.yml -i inventory/mine -e fullmesh_converge=always",
     )
     for at, command in enumerate(commands):
         subprocess.run(command.split(), cwd=ROOT, env=env, check=True)

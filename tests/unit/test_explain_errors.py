@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -439,6 +440,23 @@ BENIGN = [
 def test_a_healthy_log_raises_no_alarm(line: str) -> None:
     verdict = verdict_of(HEALTHY + line + "\n" + STEP + FINISHED)
     assert list_heads(verdict) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sshd[814]: error: kex_exchange_identification: Connection closed by remote host",
+        "sshd[815]: fatal: kex_exchange_identification: read: Connection reset by peer",
+        "sshd[816]: Disconnecting authenticating user root 192.0.2.9 port 51022: Too many"
+        " authentication failures [preauth]",
+        "sshd-session[817]: Unable to negotiate with 192.0.2.9 port 4022: no matching host key type found. Their offer:"
+        " ssh-rsa [preauth]",
+    ],
+)
+def test_a_login_that_failed_at_the_nodes_own_sshd_is_no_cause(line: str) -> None:
+    assert "LG-328" not in list_heads(verdict_of(line + "\n"))
+    as_client = re.sub(r"^\S+: (error: |fatal: )?| \[preauth\]", "", line)
+    assert list_heads(verdict_of(as_client + "\n")) == ["LG-328"]
 
 
 TEARDOWN = (

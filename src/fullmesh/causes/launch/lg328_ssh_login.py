@@ -18,6 +18,11 @@ from __future__ import annotations
 
 from fullmesh.causes.logs import LogCause, Pattern
 
+# The server writes the same words into the journal about logins that fail at its end, such as scans of its port. Its
+# lines have a severity in front or end so.
+NOT_SERVER = r"(?<!error: )(?<!fatal: )"
+NOT_BEFORE_LOGIN = r"(?!.{0,160}\[preauth\])"
+
 CAUSE = LogCause(
     "LG-328",
     __doc__,
@@ -31,11 +36,16 @@ CAUSE = LogCause(
         ),
         Pattern("Host key verification failed", r"(?P<detail>Host key verification failed)"),
         Pattern(
-            "kex_exchange_identification", r"(?P<detail>kex_exchange_identification: [\w :]{5,60})"
+            "kex_exchange_identification",
+            NOT_SERVER + r"(?P<detail>kex_exchange_identification: [\w :]{5,60})",
         ),
-        Pattern("no matching host key type", r"(?P<detail>no matching host key type found)"),
         Pattern(
-            "Too many authentication failures", r"(?P<detail>Too many authentication failures)"
+            "no matching host key type",
+            r"(?P<detail>no matching host key type found)" + NOT_BEFORE_LOGIN,
+        ),
+        Pattern(
+            "Too many authentication failures",
+            r"(?P<detail>Too many authentication failures)" + NOT_BEFORE_LOGIN,
         ),
         Pattern(
             "ssh exited with exit code 255", r"(?P<detail>\S{1,80}: ssh exited with exit code 255)"
