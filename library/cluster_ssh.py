@@ -121,7 +121,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(
-            msg=f"[NS-103] the account's files cannot be written: {error}. Fix: repair that path and run it again."
+            msg=f"[NS-103] The account's files cannot be written: {error}. Fix: repair that path and run it again."
         )
     module.exit_json(changed=False)
 

@@ -57,7 +57,7 @@ def main() -> None:
     found, took = busy.wait_until_idle(0 if module.check_mode else asked, busy.describe_busy_node)
     if found and not module.check_mode:
         module.fail_json(
-            msg=f"[PR-121] after {asked} s other programs still work on this node: {'; '.join(found)}. Fix: wait for "
+            msg=f"[PR-121] After {asked} s other programs still work on this node: {'; '.join(found)}. Fix: wait for "
             "them, or end those that hang, and run again. A run waits for preflight_wait_seconds."
         )
     module.exit_json(changed=False, busy=found, seconds=round(took, 1))

@@ -77,7 +77,7 @@ def main() -> None:
     left = list_pending_names()
     if left and not module.check_mode:
         module.fail_json(
-            msg=f"[TX-107] the change {left[0]!r} of this node has not ended. Fix: reboot the node, "
+            msg=f"[TX-107] The change {left[0]!r} of this node has not ended. Fix: reboot the node, "
             f"which ends it. Check: {engine.STORE}/log on the node."
         )
     module.exit_json(changed=False, changes=found, left=left)

@@ -165,7 +165,7 @@ def write_textfile(module: AnsibleModule, node: NodeSystem, path: str) -> bool:
         record_written_files(node, ROLE, check=False)
     except (OSError, UndoError) as error:
         module.warn(
-            f"[MT-108] the figures of this verification could not be written to {path}: {error}. The file still has "
+            f"[MT-108] The figures of this verification could not be written to {path}: {error}. The file still has "
             "those of an earlier one."
         )
         return False

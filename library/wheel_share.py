@@ -233,7 +233,7 @@ def main() -> None:
             module.warn(describe_wheel_fallback(params["name"], fetched["reasons"], ""))
     except OSError as error:
         module.fail_json(
-            msg=f"[TR-105] the wheels cannot be kept in {os.path.dirname(params['path'])}: {error}. "
+            msg=f"[TR-105] The wheels cannot be kept in {os.path.dirname(params['path'])}: {error}. "
             "Fix: make room there, or set torch_runtime_path to a larger disk."
         )
     module.exit_json(**fetched)

@@ -128,7 +128,7 @@ def main() -> None:
     except DownloadError as error:
         module.fail_json(msg=str(error))
     except OSError as error:
-        module.fail_json(msg=f"[TR-106] the cache on the controller cannot be used: {error}.")
+        module.fail_json(msg=f"[TR-106] The cache on the controller cannot be used: {error}.")
     module.exit_json(**result)
 
 

@@ -54,7 +54,7 @@ def build_accelerate_settings(env: Mapping[str, str], mode: str) -> dict[str, st
     world, nodes, here = (int(env[name]) for name in ("WORLD_SIZE", "NNODES", "NPROC_PER_NODE"))
     if world != nodes * here:
         raise LaunchError(
-            f"[LA-121] the plan has {world} ranks on {nodes} nodes and {here} on this one, but accelerate "
+            f"[LA-121] The plan has {world} ranks on {nodes} nodes and {here} on this one, but accelerate "
             "needs equal numbers. Fix: give all nodes the same fullmesh_local_ranks, or use fullmesh-torchrun."
         )
     address, port = env["MASTER_ADDR"], env["MASTER_PORT"]
@@ -121,7 +121,7 @@ def exec_accelerate(words: Sequence[str]) -> None:
     """Replace this process by ``accelerate launch``."""
     mode, rest = split_mode(words)
     if not rest:
-        raise LaunchError(f"[LA-104] no script was given. {USAGE}.")
+        raise LaunchError(f"[LA-104] No script was given. {USAGE}.")
     env = merge_env(read_node_env(get_env_path(os.environ)), os.environ)
     if rest == ["config"]:
         sys.stdout.write(render_accelerate_config(env))

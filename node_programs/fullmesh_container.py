@@ -164,7 +164,7 @@ def find_device_options(tool: str) -> list[str]:
             if tool == "docker":
                 step = "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker, as root"
             raise LaunchError(
-                f"[LA-123] this node has NVIDIA GPUs, but {tool} cannot give them to a container. "
+                f"[LA-123] This node has NVIDIA GPUs, but {tool} cannot give them to a container. "
                 "Fix: set container_toolkit_manage: true, or install NVIDIA's container toolkit "
                 f"(nvidia-container-toolkit), then: {step}"
             )
@@ -203,7 +203,7 @@ def exec_container(tool: str, argv: Sequence[str]) -> None:
     """
     if not argv:
         raise LaunchError(
-            f"[LA-104] no image was given. Usage: fullmesh-{tool} [options of {tool} run] IMAGE COMMAND [ARGUMENTS]"
+            f"[LA-104] No image was given. Usage: fullmesh-{tool} [options of {tool} run] IMAGE COMMAND [ARGUMENTS]"
         )
     network = find_foreign_network(argv)
     if network:

@@ -202,7 +202,7 @@ def build_rank_variables(
     mine = [at for at, node in enumerate(nodes) if address in node["addresses"]]
     if not mine:
         raise LaunchError(
-            "[LA-113] this node ({}) is not among the nodes of the job: {}. Fix: start it on those.".format(
+            "[LA-113] This node ({}) is not among the nodes of the job: {}. Fix: start it on those.".format(
                 address, ", ".join(node["name"] for node in nodes)
             )
         )
@@ -254,7 +254,7 @@ def build_rank_env(env: Mapping[str, str], who: Participants) -> dict[str, str]:
             )
             return result
     raise LaunchError(
-        "[LA-112] no variable shows which process of the job this is. "
+        "[LA-112] No variable shows which process of the job this is. "
         "Fix: start it with fullmesh-mpirun, fullmesh-srun, fullmesh-sbatch or fullmesh-deepspeed."
     )
 
@@ -288,7 +288,7 @@ def exec_rank(words: Sequence[str]) -> None:
             env["TORCHINDUCTOR_CACHE_DIR"] = prepare_compiler_cache()
         except OSError as exc:
             raise LaunchError(
-                f"[LA-125] no temporary folder can be made: {exc.strerror}. Check: df -h $TMPDIR /tmp. "
+                f"[LA-125] No temporary folder can be made: {exc.strerror}. Check: df -h $TMPDIR /tmp. "
                 "Fix: make room there, make it writable, or set TMPDIR."
             ) from exc
     if env.get("FULLMESH_HANG") != "0":
@@ -302,7 +302,7 @@ def split_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
     at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
     if at == len(words):
         raise LaunchError(
-            "[LA-104] no script was given. Usage: COMMAND [--name=value ...] SCRIPT [ARGUMENTS]"
+            "[LA-104] No script was given. Usage: COMMAND [--name=value ...] SCRIPT [ARGUMENTS]"
         )
     return list(words[:at]), list(words[at:])
 
@@ -317,7 +317,7 @@ def read_ssh_user() -> str:
         found = None
     if not found:
         raise LaunchError(
-            f"[LA-110] the nodes cannot log in to each other: there is no {path}. "
+            f"[LA-110] The nodes cannot log in to each other: there is no {path}. "
             "Fix: set node_ssh_manage: true and run site.yml."
         )
     return found.group(1)
@@ -372,7 +372,7 @@ def refuse_unfit_nodes(
     }
     if silent:
         raise LaunchError(
-            "[LA-110] no login to {}. Fix: run site.yml with node_ssh_manage: true. Check: {}/fullmesh-ssh ADDRESS "
+            "[LA-110] No login to {}. Fix: run site.yml with node_ssh_manage: true. Check: {}/fullmesh-ssh ADDRESS "
             "true".format(", ".join(f"{name} ({said})" for name, said in silent.items()), BIN)
         )
     without = [f"{name} ({get_last_line(said)})" for name, (code, said) in answers.items() if code]
@@ -381,7 +381,7 @@ def refuse_unfit_nodes(
     versions = {name: get_last_line(said) for name, (_code, said) in answers.items()}
     if len(set(versions.values())) > 1:
         raise LaunchError(
-            "[LA-115] the nodes have different versions of {}: {}. {}".format(
+            "[LA-115] The nodes have different versions of {}: {}. {}".format(
                 what, ", ".join(f"{name}: {one}" for name, one in sorted(versions.items())), differ
             )
         )
@@ -480,7 +480,7 @@ def build_slurm_sizes(who: Participants, options: Sequence[str]) -> list[str]:
     each = sorted({node["local_ranks"] for node in who["nodes"]})
     if len(each) > 1:
         raise LaunchError(
-            "[LA-112] the plan has {} ranks on its nodes, and a Slurm step has one number for all. "
+            "[LA-112] The plan has {} ranks on its nodes, and a Slurm step has one number for all. "
             "Fix: use fullmesh-mpirun or fullmesh-torchrun.".format(
                 " and ".join(str(one) for one in each)
             )
@@ -533,7 +533,7 @@ def refuse_unusable_etcd(words: Sequence[str]) -> None:
     endpoint = words[0] if words else ""
     if not endpoint:
         raise LaunchError(
-            "[LA-108] no etcd is named. Fix: set launchers_etcd (or FULLMESH_ETCD) to its address:port, or use c10d, "
+            "[LA-108] No etcd is named. Fix: set launchers_etcd (or FULLMESH_ETCD) to its address:port, or use c10d, "
             "which needs none."
         )
     if importlib.util.find_spec("etcd") is None:

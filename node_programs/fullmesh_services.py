@@ -191,13 +191,13 @@ def refuse_taken_ports(
             except OSError as exc:
                 if exc.errno != errno.EADDRINUSE:
                     raise LaunchError(
-                        f"[LA-118] cannot listen on {address} ({exc.strerror}). "
+                        f"[LA-118] Cannot listen on {address} ({exc.strerror}). "
                         "Check: ip address. Fix: run site.yml."
                     ) from None
                 taken.append(f"{ports[part]['first']} ({part})")
     if taken:
         raise LaunchError(
-            "[LA-119] ports of the service are in use on this node: {}. Fix: {}. "
+            "[LA-119] Ports of the service are in use on this node: {}. Fix: {}. "
             "Check: ss -ltnp".format(", ".join(taken), step)
         )
 
@@ -222,7 +222,7 @@ def wait_for_head(host: str, port: int, seconds: float) -> None:
             )
         time.sleep(0.5)
     raise LaunchError(
-        f"[LA-120] no head of Ray at {format_endpoint(host, port)} after {seconds:.0f} s: {why}. "
+        f"[LA-120] No head of Ray at {format_endpoint(host, port)} after {seconds:.0f} s: {why}. "
         "Refused: start it on the master's node. No answer or unreachable: ./fullmesh diagnose finds the cause."
     )
 
@@ -252,7 +252,7 @@ def exec_ray(argv: Sequence[str]) -> None:
 def exec_jax(argv: Sequence[str]) -> None:
     """Run ``fullmesh-jax SCRIPT``: one process of a JAX job on this node, with all of its devices."""
     if not argv:
-        raise LaunchError("[LA-104] no script was given. Usage: fullmesh-jax SCRIPT [ARGUMENTS].")
+        raise LaunchError("[LA-104] No script was given. Usage: fullmesh-jax SCRIPT [ARGUMENTS].")
     env = merge_env(read_node_env(get_env_path(os.environ)), os.environ)
     port = read_service_ports("jax")["coordinator"]["first"]
     env["JAX_COORDINATOR_ADDRESS"] = format_endpoint(env["MASTER_ADDR"], port)
@@ -309,7 +309,7 @@ def exec_vllm(argv: Sequence[str]) -> None:
 def exec_sglang(argv: Sequence[str]) -> None:
     """Run ``fullmesh-sglang --model-path MODEL``: this node's part of an SGLang server over all nodes."""
     if not has_option(argv, "--model-path") and not has_option(argv, "--model"):
-        raise LaunchError(f"[LA-104] no model was given. {SGLANG_USAGE}.")
+        raise LaunchError(f"[LA-104] No model was given. {SGLANG_USAGE}.")
     refuse_planned_options("fullmesh-sglang", SGLANG_PLANNED, argv)
     env = merge_env(read_node_env(get_env_path(os.environ)), os.environ)
     ports, address, master = (

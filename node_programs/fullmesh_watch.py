@@ -88,7 +88,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
 def find_usage_error(args: argparse.Namespace) -> str:
     """Return what is wrong with a call, or ""."""
     if not args.command:
-        return "[WA-105] no command was given"
+        return "[WA-105] No command was given"
     if args.within <= 0 or args.kill_after < 0 or args.stalled < 0:
         return (
             f"[WA-105] --within {args.within}, --kill-after {args.kill_after} and --stalled {args.stalled} "
@@ -392,7 +392,7 @@ class JobWatch:
         if self.hung:
             return "[WA-113] The job hangs, so it is ended (--on-hang stop)."
         if self.overdue():
-            return "[WA-108] the ranks did not connect, so the job is ended (--kill-after)."
+            return "[WA-108] The ranks did not connect, so the job is ended (--kill-after)."
         return ""
 
     def pause(self) -> float:

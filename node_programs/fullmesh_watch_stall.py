@@ -123,7 +123,7 @@ def describe_stall(ranks: list[Rank], in_words: Callable[[Rank], str]) -> str:
     rest = f"; and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else ""
     most = max(map(measure_stall, ranks), default=0.0)
     return (
-        "[WA-109] no progress for {:.0f} s. Ranks here: {}{}. To find the rank that the others wait for, "
+        "[WA-109] No progress for {:.0f} s. Ranks here: {}{}. To find the rank that the others wait for, "
         "run on the controller: ./fullmesh hang -i INVENTORY".format(most, "; ".join(lines), rest)
     )
 

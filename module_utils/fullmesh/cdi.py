@@ -98,7 +98,7 @@ def ensure_cdi_spec(run: SplitRunner, check: bool, root: str = "/") -> CdiResult
     now = inspect_cdi_spec(root)
     if not now["path"]:
         raise CdiError(
-            "[CT-107] the container toolkit has described no GPU of driver {} in {}. Check: `nvidia-smi -L`, "
+            "[CT-107] The container toolkit has described no GPU of driver {} in {}. Check: `nvidia-smi -L`, "
             "`nvidia-ctk --debug cdi generate` and `journalctl -u {}`.".format(
                 now["driver"], " or ".join("/" + one for one in FOLDERS), UNITS[-1]
             )

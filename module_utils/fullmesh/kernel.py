@@ -277,7 +277,7 @@ def describe_override(found: sysctl.KeyedSysctlVerdict, own: str) -> str:
 def describe_refused_value(found: sysctl.KeyedSysctlVerdict) -> str:
     """Describe a value that the kernel rejected."""
     return (
-        "[KT-110] the kernel did not accept {key} = {target}: {detail}, the value seen is {seen!r}. "
+        "[KT-110] The kernel did not accept {key} = {target}: {detail}, the value seen is {seen!r}. "
         "Fix: correct it in kernel_tuning_sysctls. Possible congestion controls: "
         "`sysctl net.ipv4.tcp_available_congestion_control`."
     ).format(**found)

@@ -112,7 +112,7 @@ def configure_hosts_file(params: ClusterHostsParams, check: bool) -> HostsResult
     wrong = hosts_file.describe_wrong_answers(hosts, result["names"])
     if wrong:
         raise HostsError(
-            "[NR-104] names do not resolve to their cluster address: {}. "
+            "[NR-104] Names do not resolve to their cluster address: {}. "
             "Check: `getent ahosts NAME` and {} on the node.".format("; ".join(wrong), NSSWITCH)
         )
     return result

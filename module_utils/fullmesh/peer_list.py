@@ -144,7 +144,7 @@ def update_peer_list(
     held, why = manifest.load_manifest()
     if held is None:
         raise PeerListError(
-            f"[MF-180] the list of nodes cannot be sent to a node that was never configured: {why}. Fix: run site.yml "
+            f"[MF-180] The list of nodes cannot be sent to a node that was never configured: {why}. Fix: run site.yml "
             "with -e fullmesh_converge=always, which configures the node from the start."
         )
     node = NodeSystem("/", lambda command: (*run(command), ""))

@@ -276,7 +276,7 @@ class SelinuxSwitch:
             )
         except (engine.RollbackError, OSError) as exc:
             raise SelinuxRefusedError(
-                f"[SE-112] the guard that switches SELinux back could not be started: {exc}. Nothing was changed. "
+                f"[SE-112] The guard that switches SELinux back could not be started: {exc}. Nothing was changed. "
                 "Check: `systemctl status` on this node."
             ) from exc
         self.armed = True
@@ -292,7 +292,7 @@ class SelinuxSwitch:
         seen = read_text_file(self.node.at(ENFORCE)).strip(SPACE)
         if seen != NUMBERS[mode]:
             raise SelinuxRefusedError(
-                "[SE-111] the kernel did not become {}: {}, the value seen is {!r}. "
+                "[SE-111] The kernel did not become {}: {}, the value seen is {!r}. "
                 "Is the boolean secure_mode_policyload on?".format(mode, error or "no error", seen)
             )
 

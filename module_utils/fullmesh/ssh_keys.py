@@ -101,7 +101,7 @@ def read_host_keys() -> list[str]:
     ]
     if not any(lines):
         raise SshError(
-            f"[NS-102] there is no ssh host key here: {HOST_KEYS}. Fix: create them with ssh-keygen -A, and start sshd."
+            f"[NS-102] There is no ssh host key here: {HOST_KEYS}. Fix: create them with ssh-keygen -A, and start sshd."
         )
     return [line for line in lines if line]
 
@@ -444,7 +444,7 @@ def check_peer_login(params: ClusterSshParams) -> None:
         said, failed = f"no answer for {TRY_SECONDS} s", True
     if failed:
         raise SshError(
-            "[NS-104] no login from here to {} as {}: {}. "
+            "[NS-104] No login from here to {} as {}: {}. "
             "Check: `journalctl -u sshd -u ssh` on that node, and {}".format(
                 params["peer"],
                 params["user"],

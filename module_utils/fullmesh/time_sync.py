@@ -180,7 +180,7 @@ class ChronySync:
                 return {"tracking": tracking, "sources": sources, "clock_is_set": self.sets_clock()}
             if now - start >= self.params["wait_seconds"]:
                 raise ChronySyncError(
-                    f"[TS-104] the clock is not synchronised after {self.params['wait_seconds']} "
+                    f"[TS-104] The clock is not synchronised after {self.params['wait_seconds']} "
                     f"s: {why}. Fix: open 123/udp to the source, or choose another one: "
                     "time_sync_source (distribution, servers, leader)."
                 )

@@ -400,7 +400,7 @@ def check_torch_import(folder: str, wanted: str, seconds: int) -> TorchVersions:
         ) from None
     if wanted and wanted not in (said["torch"], said["torch"].split("+")[0]):
         raise VenvError(
-            f"[TR-109] the environment has torch {said['torch']}, but {wanted} was requested. Nothing was changed."
+            f"[TR-109] The environment has torch {said['torch']}, but {wanted} was requested. Nothing was changed."
         )
     return {
         "torch": said["torch"],

@@ -118,7 +118,7 @@ def try_pip_download(params: WheelhouseParams, dest: str, index: str) -> list[st
         )
     except subprocess.TimeoutExpired:
         raise DownloadError(
-            "[TR-106] the download took longer than {} s. Fix: run again, because pip keeps finished downloads "
+            "[TR-106] The download took longer than {} s. Fix: run again, because pip keeps finished downloads "
             "in its cache.".format(params["seconds"])
         ) from None
     words = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line]
@@ -255,6 +255,6 @@ def lock_wheel_cache(lock: IO[str], seconds: int) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise DownloadError(
-                    f"[TR-106] another run has used the cache for {seconds} s. Fix: wait for it or end it."
+                    f"[TR-106] Another run has used the cache for {seconds} s. Fix: wait for it or end it."
                 ) from None
             time.sleep(0.5)

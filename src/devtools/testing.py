@@ -232,7 +232,7 @@ def run(args: argparse.Namespace) -> int:
     stages = chosen(list_stages(), args)
     if not stages:
         names = ", ".join(part.name for stage in list_stages() for part in stage)
-        print(f"fullmesh: [CL-108] no part {args.part}. Known: {names}.", file=sys.stderr)
+        print(f"fullmesh: [CL-108] No part {args.part}. Known: {names}.", file=sys.stderr)
         return 2
     if args.list:
         print("\n".join(part.name for stage in stages for part in stage))

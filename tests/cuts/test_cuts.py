@@ -107,7 +107,7 @@ def test_interface_that_is_not_there(lab: Lab, cut: MakeCut) -> None:
     with cut("interface that is not there"):
         words = lab.start(lambda node: lab.link(node, interface="eth9")).end()
         assert all(node.log() == "" for node in lab.nodes)
-    says(words, "[IP-101] there is no interface 'eth9'")
+    says(words, "[IP-101] There is no interface 'eth9'")
 
 
 @pytest.mark.rest

@@ -149,7 +149,7 @@ def test_an_undo_that_shuts_ssh(firewalled: Lab, cut: MakeCut) -> None:
         with cut("undo that shuts ssh"):
             done = run(*undo)
             assert done.code != 0
-            assert done.says("[PF-121] no new connection after the firewall changed")
+            assert done.says("[PF-121] No new connection after the firewall changed")
             assert done.says("What was here before does not let you in: let your address in there")
             assert {host: one["failed"] for host, one in done.recap().items()} == {
                 node.name: 1 for node in firewalled.nodes

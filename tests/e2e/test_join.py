@@ -108,7 +108,7 @@ def test_limited_run_configures_the_new_node(lab: Lab) -> None:
     limited = ("--limit", f"{NEW},el1", "--skip-tags", "verify")
     done = site(*limited, inventory=lab.write_inventory(*OLD, NEW))
     assert done.code == 0
-    assert done.says("[PR-180] this run leaves out ubuntu1, so they do not know el2")
+    assert done.says("[PR-180] This run leaves out ubuntu1, so they do not know el2")
     check_only_peers_changed(lab, "el1", before)
     assert lab.get_address(NEW) in lab.list_peer_set("el1")
     assert lab.get_address(NEW) not in lab.list_peer_set("ubuntu1")

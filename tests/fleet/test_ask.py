@@ -115,8 +115,8 @@ def test_each_is_named_in_time_and_the_others_answer(
     assert answered == {WELL, TALKS, FULL, SLOW}
     for host in answered:
         assert answers[host]["ansible_facts"]["nodename"] == host
-    assert answers[HANGS]["msg"].startswith(f"[AK-101] no answer within {SECONDS} s")
-    assert answers[CUTS]["msg"].startswith("[AK-102] the connection was lost before")
+    assert answers[HANGS]["msg"].startswith(f"[AK-101] No answer within {SECONDS} s")
+    assert answers[CUTS]["msg"].startswith("[AK-102] The connection was lost before")
     assert answers[USER]["failed"] is True
     assert "sudo" in answers[USER]["msg"]
     assert "/opt/python3.99" in answers[BARE]["msg"]

@@ -84,7 +84,7 @@ def test_it_explains_a_code_and_a_log(prefix: Path, tmp_path: Path) -> None:
 
 def test_runs_are_read_from_the_current_folder(prefix: Path, tmp_path: Path) -> None:
     done = fullmesh(prefix, tmp_path, "report")
-    assert (done.returncode, f"[CL-107] no result at {tmp_path}/runs" in done.stderr) == (2, True)
+    assert (done.returncode, f"[CL-107] No result at {tmp_path}/runs" in done.stderr) == (2, True)
 
 
 def test_it_diagnoses_without_a_checkout(prefix: Path, tmp_path: Path) -> None:

@@ -29,5 +29,5 @@ def test_an_unpublished_torch_version_is_refused(
 ) -> None:
     path = tmp_path / "torch.txt"
     assert cli.main(["torch-lock", "--torch", "99.0.0", "-o", str(path)]) == 1
-    assert "[CL-115] no lock of torch 99.0.0 for cuda13.0" in capsys.readouterr().err
+    assert "[CL-115] No lock of torch 99.0.0 for cuda13.0" in capsys.readouterr().err
     assert not path.exists()

@@ -244,7 +244,7 @@ def test_a_hanging_module_delays_no_other_node(tmp_path: Path) -> None:
     hung = Run(tmp_path, play=play, hosts=hosts)
     said = hung.said["answers"]["typed"]
     assert said["unreachable"] is True
-    assert said["msg"].startswith("[AK-101] no answer within 12 s")
+    assert said["msg"].startswith("[AK-101] No answer within 12 s")
     assert "ansible typed -m raw -a uptime" in said["msg"]
     assert hung.said["answers"]["plain"]["links"][0]["verdict"] == "refused"
 

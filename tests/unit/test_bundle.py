@@ -113,10 +113,10 @@ def test_a_file_that_differs_from_the_index_is_refused(tmp_path: Path, name: str
 
 
 def test_a_missing_or_foreign_bundle_is_reported(packed: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(archive.BundleError, match=r"\[BN-101\] there is no bundle"):
+    with pytest.raises(archive.BundleError, match=r"\[BN-101\] There is no bundle"):
         archive.open_bundle({**packed, "path": str(tmp_path / "nowhere.tar")})
     Path(packed["path"] + ".sha256").unlink()
-    with pytest.raises(archive.BundleError, match=r"\[BN-101\] the checksum"):
+    with pytest.raises(archive.BundleError, match=r"\[BN-101\] The checksum"):
         archive.open_bundle(packed)
 
 
@@ -353,7 +353,7 @@ def test_an_already_configured_machine_is_reported() -> None:
     assert packages.list_installed_packages(run, {**names, "manager": "dnf"}) == ["chrony"]
     assert packages.list_installed_packages(run, {**names, "manager": "apt"}) == ["chrony"]
     assert packages.describe_installed_warning(["chrony"]).startswith(
-        "[BN-106] installed here already: chrony."
+        "[BN-106] Installed here already: chrony."
     )
 
 

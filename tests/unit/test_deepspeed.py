@@ -154,7 +154,7 @@ def test_a_rank_of_deepspeeds_has_its_place_in_the_plan(
         launch.build_rank_env({**by_its_launcher, "WORLD_SIZE": "3"}, build_job_members(PLAN))
     # torchrun and others also set LOCAL_RANK
     del by_its_launcher["CROSS_SIZE"]
-    with pytest.raises(launch.LaunchError, match=r"LA-112.*no variable shows"):
+    with pytest.raises(launch.LaunchError, match=r"LA-112.*No variable shows"):
         launch.build_rank_env(by_its_launcher, build_job_members(PLAN))
 
 

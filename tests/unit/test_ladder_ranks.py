@@ -303,7 +303,7 @@ def test_a_job_that_cannot_be_handled_is_refused(
         monkeypatch.setattr(job, name, fail)
     answer: Any = job.control_test_job(run="run1", state=state, ranks=[0], wait=1.0)
     assert answer["failed"] is True
-    assert answer["msg"] == f"[VC-304] the test job could not be {word}: no room."
+    assert answer["msg"] == f"[VC-304] The test job could not be {word}: no room."
 
 
 def run_rank(folder: Path, packages: Path, **settings: Any) -> list[Any]:

@@ -401,7 +401,7 @@ def etcd_without_v2() -> Iterator[str]:
 def test_an_etcd_without_version_2_is_refused(
     monkeypatch: pytest.MonkeyPatch, etcd_without_v2: str
 ) -> None:
-    with pytest.raises(launch.LaunchError, match=r"LA-108.*no etcd is named"):
+    with pytest.raises(launch.LaunchError, match=r"LA-108.*No etcd is named"):
         launch.refuse_unusable_etcd([""])
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(launch.LaunchError, match=r"LA-107.*python-etcd"):

@@ -351,5 +351,5 @@ def test_a_node_without_firewalld_is_not_updated(
 
 def test_a_limited_run_lists_what_remains() -> None:
     said = peers.peers_left_out(["n3"], ["n1", "n2", "n3"], [])
-    assert said.startswith("[PR-180] this run leaves out n1, n2, so they do not know n3")
+    assert said.startswith("[PR-180] This run leaves out n1, n2, so they do not know n3")
     assert peers.peers_left_out(["n3"], ["n1", "n3"], ["n1"]) == ""

@@ -202,9 +202,9 @@ def test_the_rank_that_was_stopped_last_is_named(
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        ({"unreachable": True, "msg": "[AK-102] the connection was lost"}, "VC-309"),
-        ({"failed": True, "msg": "[VC-309] it heard nothing from the controller."}, "VC-309"),
-        ({"failed": True, "msg": "[VC-304] the test job could not be followed: x."}, "VC-304"),
+        ({"unreachable": True, "msg": "[AK-102] The connection was lost"}, "VC-309"),
+        ({"failed": True, "msg": "[VC-309] It heard nothing from the controller."}, "VC-309"),
+        ({"failed": True, "msg": "[VC-304] The test job could not be followed: x."}, "VC-304"),
     ],
 )
 def test_a_node_without_an_answer_is_the_cause(
@@ -219,7 +219,7 @@ def test_a_node_without_an_answer_is_the_cause(
 
 def test_a_node_without_an_answer_after_the_stop_is_no_cause(eight: ClusterObservations) -> None:
     stop(eight, 3, 0.5, OWN)
-    answer = {"unreachable": True, "msg": "[AK-101] no answer", "after_stop": True}
+    answer = {"unreachable": True, "msg": "[AK-101] No answer", "after_stop": True}
     eight.nodes["node5"]["gloo"] = cast("Any", rank_ends.read_missing_answer(answer, [5]))
     (finding,) = find_findings(eight)
     assert finding.node == "node3"

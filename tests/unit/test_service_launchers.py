@@ -187,7 +187,7 @@ def test_an_address_that_the_node_does_not_have_is_refused(
     node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node.be("192.0.2.1", "192.0.2.1")
-    assert "[LA-118] cannot listen on 192.0.2.1" in read_refusal(capsys, "ray", "start")
+    assert "[LA-118] Cannot listen on 192.0.2.1" in read_refusal(capsys, "ray", "start")
 
 
 def test_a_worker_names_the_head_and_why_it_gives_up(
@@ -197,7 +197,7 @@ def test_a_worker_names_the_head_and_why_it_gives_up(
         port = gone.getsockname()[1]
     node.patch.setattr(fullmesh_services, "SAY_SECONDS", 0.0)
     with pytest.raises(
-        fullmesh_services.LaunchError, match=r"\[LA-120\] no head of Ray at 127.0.0.1:\d+"
+        fullmesh_services.LaunchError, match=r"\[LA-120\] No head of Ray at 127.0.0.1:\d+"
     ):
         fullmesh_services.wait_for_head("127.0.0.1", port, 0.7)
     said = capsys.readouterr().err
@@ -312,5 +312,5 @@ def test_a_second_server_is_refused_on_the_master(
         taken = other.getsockname()[1]
         node.serve([{"name": "vllm", "ports": {"init": taken}}])
         said = read_refusal(capsys, "vllm", "serve", "m")
-    assert f"[LA-119] ports of the service are in use on this node: {taken} (init)" in said
+    assert f"[LA-119] Ports of the service are in use on this node: {taken} (init)" in said
     assert "end the server that runs already" in said

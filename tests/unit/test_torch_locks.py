@@ -138,6 +138,6 @@ def test_a_lock_without_markers_is_used_as_it_is(tmp_path: Path) -> None:
 
 def test_an_unknown_accelerator(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["torch-lock", "--accelerator", "gpu"]) == 1
-    assert "[CL-115] no lock of torch 2.13.0 for gpu: the accelerator is unknown" in (
+    assert "[CL-115] No lock of torch 2.13.0 for gpu: the accelerator is unknown" in (
         capsys.readouterr().err
     )

@@ -392,7 +392,7 @@ def test_a_cache_in_use_is_waited_for_with_a_deadline(download: dict[str, Any]) 
     cache.mkdir()
     with (cache / ".lock").open("w") as held:
         wheelhouse.lock_wheel_cache(held, 1)
-        with pytest.raises(wheelhouse.DownloadError, match="another run"):
+        with pytest.raises(wheelhouse.DownloadError, match="Another run"):
             wheelhouse.provide_wheels(download | {"seconds": 0})
 
 

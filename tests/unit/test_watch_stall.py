@@ -96,7 +96,7 @@ def test_healthy_and_silent_ranks_are_no_stall() -> None:
 def test_the_rank_that_local_ranks_wait_for_comes_first(ranks: list[Rank]) -> None:
     said = watch_stall.describe_stall(age_ranks(ranks, 75), hang.describe_rank)
     assert said.startswith(
-        f"[WA-109] no progress for 75 s. Ranks here: rank 1 (process {ranks[1]['pid']}): out of"
+        f"[WA-109] No progress for 75 s. Ranks here: rank 1 (process {ranks[1]['pid']}): out of"
     )
     waits = next(one for one in ranks[0]["entries"] if not one["retired"])
     where = f"in {waits['kind']} {waits['number']} of default_pg for 75 s"

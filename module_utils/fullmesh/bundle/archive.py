@@ -134,14 +134,14 @@ def read_expected_checksum(path: str) -> str:
     """Return the checksum from the file next to the archive."""
     if not os.path.isfile(path):
         raise BundleError(
-            f"[BN-101] there is no bundle at {path}. Fix: run `./fullmesh bundle` on a machine with a network."
+            f"[BN-101] There is no bundle at {path}. Fix: run `./fullmesh bundle` on a machine with a network."
         )
     try:
         with open(path + ".sha256") as stream:
             return stream.read().split()[0]
     except (OSError, IndexError):
         raise BundleError(
-            f"[BN-101] the checksum {path}.sha256 does not exist. Fix: copy it together with the bundle."
+            f"[BN-101] The checksum {path}.sha256 does not exist. Fix: copy it together with the bundle."
         ) from None
 
 

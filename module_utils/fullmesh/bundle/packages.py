@@ -315,7 +315,7 @@ def list_installed_packages(run: Runner, params: BundlePackagesParams) -> list[s
 def describe_installed_warning(names: list[str]) -> str:
     """Return the warning that the folder may lack dependencies of these packages."""
     return (
-        f"[BN-106] installed here already: {', '.join(names)}. The bundle lacks their installed dependencies, "
+        f"[BN-106] Installed here already: {', '.join(names)}. The bundle lacks their installed dependencies, "
         "so it only suits nodes that have them. Fix: use a machine with as few packages as the nodes."
     )
 

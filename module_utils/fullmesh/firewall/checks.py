@@ -112,7 +112,7 @@ class FirewallChecks:
                 self.note_open_zone(interface, zone)
             elif zone not in fine:
                 self.call.faults.append(
-                    f"[PF-123] the cluster's interface {interface} is in zone {zone} ({who}): "
+                    f"[PF-123] The cluster's interface {interface} is in zone {zone} ({who}): "
                     "that zone would decide the access of "
                     f"all other clients there. Fix: remove it (`firewall-cmd --permanent --zone={zone} "
                     f"--remove-interface={interface}`, or `nmcli connection modify PROFILE connection.zone ''`)."
@@ -143,7 +143,7 @@ class FirewallChecks:
             return
         if self.params["start"] == "refuse":
             self.call.faults.append(
-                "[PF-129] no firewall runs on this node, and firewalld's zone {} would block reachable listeners: {}. "
+                "[PF-129] No firewall runs on this node, and firewalld's zone {} would block reachable listeners: {}. "
                 "Fix: open the ports that others need (`firewall-offline-cmd --zone={} {}`), or set "
                 "peer_firewall_existing_services to open (to the peers, from now on) or to block.".format(
                     want["default_zone"],

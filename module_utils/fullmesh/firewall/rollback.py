@@ -59,7 +59,7 @@ class FirewallRollback:
             )
         except (engine.RollbackError, OSError) as exc:
             raise FirewallRefusedError(
-                "[PF-119] the guard that restores the firewall could not be started: "
+                "[PF-119] The guard that restores the firewall could not be started: "
                 f"{exc}. Nothing was changed. "
                 "Check: `systemctl status` on this node."
             ) from exc

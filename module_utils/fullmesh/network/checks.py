@@ -45,7 +45,7 @@ def refuse_missing_interfaces(links: list[LinkSettings], seen: Mapping[str, IpLi
         for name in list_required_interfaces(link):
             if name not in seen and name not in made:
                 raise LinkError(
-                    "[IP-101] there is no interface {!r} (found: {}). "
+                    "[IP-101] There is no interface {!r} (found: {}). "
                     "Fix: set fullmesh_interface to one of them, or to its MAC.".format(
                         name, ", ".join(sorted(seen))
                     )
@@ -187,6 +187,6 @@ def refuse_link_faults(faults: list[str], seconds: float) -> None:
         )
     if faults:
         raise LinkError(
-            f"[IP-107] the interfaces do not have the wanted settings after {seconds} s: {'; '.join(faults)}. "
+            f"[IP-107] The interfaces do not have the wanted settings after {seconds} s: {'; '.join(faults)}. "
             "Check: `nmcli device`, `networkctl status` and `journalctl -b` on the node."
         )

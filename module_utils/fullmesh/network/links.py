@@ -256,7 +256,7 @@ class StaticIpLinks:
         """Raise the error of a change that the node could not apply."""
         if applied.get("state") == "failed":
             raise LinkError(
-                "[IP-108] the new configuration could not be applied: `{}` says {!r}. "
+                "[IP-108] The new configuration could not be applied: `{}` says {!r}. "
                 "Check: `journalctl -u NetworkManager -u systemd-networkd` on the node.".format(
                     applied["step"], applied["words"]
                 )
@@ -430,11 +430,11 @@ def describe_late_confirmation() -> str:
     report = engine.report_of(NAME)
     if not os.path.isdir(engine.folder(NAME)):
         return (
-            "[IP-114] no change of this node waits for a confirmation: another process has ended it. "
+            "[IP-114] No change of this node waits for a confirmation: another process has ended it. "
             f"Check: {engine.STORE}/log on the node. Then run again."
         )
     return (
-        "[IP-114] the node reverted everything before it could be confirmed: {}. "
+        "[IP-114] The node reverted everything before it could be confirmed: {}. "
         "Fix: raise static_ip_rollback_seconds if it is only slow, and run again."
     ).format(report.get("why", f"see {engine.STORE}/log"))
 

@@ -51,7 +51,7 @@ class NcclRepositoryError(Exception):
 def make_unreadable_error(url: str, why: str) -> NcclRepositoryError:
     """Return the error for an unreadable repository."""
     return NcclRepositoryError(
-        f"[NC-102] the NCCL repository {url} cannot be read: {why}. Check "
+        f"[NC-102] The NCCL repository {url} cannot be read: {why}. Check "
         "nccl_repository_url and this node's way "
         "to it, or set nccl_manage to false."
     )
@@ -85,7 +85,7 @@ def observe_nccl_packages(
     # dnf reliably hides excluded packages, but only apt knows the effect of its pins
     if params["manager"] == "dnf" and repository["in_the_way"] and not seen["satisfied"]:
         raise NcclRepositoryError(
-            "[NC-108] the repository {} has NCCL {}, and the settings of this node hide it: {}. Fix: allow that "
+            "[NC-108] The repository {} has NCCL {}, and the settings of this node hide it: {}. Fix: allow that "
             "version there, or set nccl_version to one that they allow.".format(
                 params["url"], seen["version"], "; ".join(repository["in_the_way"])
             )

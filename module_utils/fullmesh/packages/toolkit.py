@@ -52,7 +52,7 @@ def choose_toolkit_version(available: Mapping[str, list[str]], wanted: str, url:
         ", ".join(sorted(final, key=parse_toolkit_version)) or "no common version of the packages"
     )
     raise ToolkitError(
-        f"[CT-103] the repository {url} has no container toolkit {wanted or 'of any version'}, only {there}. "
+        f"[CT-103] The repository {url} has no container toolkit {wanted or 'of any version'}, only {there}. "
         "Fix: set container_toolkit_version to one of these, or leave it empty."
     )
 
@@ -82,7 +82,7 @@ def observe_toolkit(run: Runner, asked: NcclPackagesParams, root: str = "/") -> 
             )
         except listed.RepositoryUnreadableError as error:
             raise ToolkitError(
-                f"[CT-102] the container toolkit's repository {url} cannot be read: {error}. Check "
+                f"[CT-102] The container toolkit's repository {url} cannot be read: {error}. Check "
                 "container_toolkit_repository_url and this node's way to it, or set container_toolkit_manage to false."
             ) from error
     return {

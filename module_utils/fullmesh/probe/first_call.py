@@ -98,7 +98,7 @@ def observe_and_listen(**given: Any) -> LadderNodeResult | FailedResult:
     except (OSError, ValueError) as exc:
         with contextlib.suppress(ValueError):  # a name that no directory can have
             remove_run_directory(want["run"])
-        return make_failed_result(f"[VC-213] the listeners could not be started: {exc}.")
+        return make_failed_result(f"[VC-213] The listeners could not be started: {exc}.")
     said: LadderNodeResult = {"facts": facts, "ports": opened["ports"], "tapped": opened["tapped"]}
     if nccl is not None:
         said["nccl"] = nccl

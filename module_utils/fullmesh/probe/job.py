@@ -103,4 +103,4 @@ def control_test_job(**given: Any) -> StartedRanks | CollectedRanks | StoppedRan
     except LeaseLostError as exc:
         return make_failed_result(f"[VC-309] {exc}.")
     except (OSError, ValueError) as exc:
-        return make_failed_result(f"[VC-304] the test job could not be {word}: {exc}.")
+        return make_failed_result(f"[VC-304] The test job could not be {word}: {exc}.")

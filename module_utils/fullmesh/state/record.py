@@ -229,7 +229,7 @@ class UndoPoint:
         """Return the error for a record that a person has to repair."""
         place = f"{written.STORE}/{self.role}"
         return UndoError(
-            f"[UN-101] the undo point of {self.role} cannot be read: {place}: {why}. "
+            f"[UN-101] The undo point of {self.role} cannot be read: {place}: {why}. "
             f"Fix: restore the files by hand from {place}/blobs (or your backup), then remove that directory."
         )
 

@@ -1287,9 +1287,9 @@ def run_rehearsal(run: Runner, journal: Journal) -> str:
     if faults is None:
         why = f"systemd-run says {out.strip()!r} (rc {rc})"
         hint = "Check: `journalctl -u fullmesh-rollback-*`, `ausearch -m avc -ts recent`"
-        return f"[TX-108] the rollback does not run on this node: {why}. {hint}"
+        return f"[TX-108] The rollback does not run on this node: {why}. {hint}"
     return (
-        "[TX-108] the rollback would not work on this node: " + "; ".join(faults) if faults else ""
+        "[TX-108] The rollback would not work on this node: " + "; ".join(faults) if faults else ""
     )
 
 

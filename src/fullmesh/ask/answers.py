@@ -41,7 +41,7 @@ def build_timeout_result(seconds: int, login: str) -> TaskResult:
     *login* is the command that logs in to the host.
     """
     return build_unreachable_result(
-        f"[AK-101] no answer within {seconds} s. Check the load of the node: {login} uptime"
+        f"[AK-101] No answer within {seconds} s. Check the load of the node: {login} uptime"
     )
 
 
@@ -61,7 +61,7 @@ def build_answer_result(way: ConnectionSpec, said: NodeAnswer, reply: NodeReply)
     if "result" not in said:
         trace = str(said.get("failed", ""))
         message = (
-            f"[AK-104] the program failed on the node: {find_last_answer_line(trace, 'no output')}"
+            f"[AK-104] The program failed on the node: {find_last_answer_line(trace, 'no output')}"
         )
         shown = NodeReply(None, reply.status, trace, reply.noise, reply.begun)
         return build_failed_result(f"{message}. Report it with these lines.", shown)
@@ -89,7 +89,7 @@ def build_lost_result(way: ConnectionSpec, reply: NodeReply) -> TaskResult:
     if not reply.lost():
         return build_unreachable_result(f"Failed to connect to the host via ssh: {words}")
     return build_unreachable_result(
-        f"[AK-102] the connection was lost before the node answered: {words}. "
+        f"[AK-102] The connection was lost before the node answered: {words}. "
         f"Check the log of its sshd: {format_login_command(way)} journalctl -u ssh -u sshd"
     )
 
@@ -102,7 +102,7 @@ def build_unusable_result(way: ConnectionSpec, reply: NodeReply) -> TaskResult:
     words = find_last_answer_line(reply.errors, reply.noise) or "no output"
     seen = "endless other output" if reply.flood else f"exit status {reply.status}"
     return build_failed_result(
-        f"[AK-103] no answer, but {seen}: {words}. Check its shell's output: {format_login_command(way)} true",
+        f"[AK-103] No answer, but {seen}: {words}. Check its shell's output: {format_login_command(way)} true",
         reply,
     )
 

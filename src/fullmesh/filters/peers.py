@@ -69,7 +69,7 @@ def peers_left_out(drifted: Sequence[str], group: Sequence[str], others: Sequenc
     if not out:
         return ""
     return (
-        f"[PR-180] this run leaves out {format_named_hosts(out)}, so they do not know {format_named_hosts(drifted)}: "
+        f"[PR-180] This run leaves out {format_named_hosts(out)}, so they do not know {format_named_hosts(drifted)}: "
         "their firewalls, hosts files and lists of nodes are unchanged. Fix: run the same command without --limit to "
         "update them and test the new links."
     )

@@ -60,7 +60,7 @@ OWN = ("accelerate", "deepspeed")
 # Before a launcher starts, if the user asks for it.
 CHECK = """\
 [ "${{FULLMESH_CHECK:-0}}" = 0 ] || {folder}/fullmesh-check node links >&2 || {{
-    echo "[LA-124] this node is not ready for a job. Fix: the line above, or unset FULLMESH_CHECK." >&2
+    echo "[LA-124] This node is not ready for a job. Fix: the line above, or unset FULLMESH_CHECK." >&2
     exit 2
 }}
 """

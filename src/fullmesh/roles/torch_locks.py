@@ -240,7 +240,7 @@ def run_torch_lock(args: argparse.Namespace) -> int:
         try:
             text = build_torch_lock(torch, accelerator, args.index, more)
         except TorchLockError as error:
-            print_error(f"fullmesh: [CL-115] no lock of torch {torch} for {accelerator}: {error}")
+            print_error(f"fullmesh: [CL-115] No lock of torch {torch} for {accelerator}: {error}")
             return 1
         path.write_text(text)
         print_text(f"{path}: {text.splitlines()[1].removeprefix('# ')}")

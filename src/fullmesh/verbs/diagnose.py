@@ -141,7 +141,7 @@ def print_diagnosis(folder: Path, log: Path, *, as_json: bool, in_time: bool) ->
         why = "Ansible failed" if in_time else "the deadline passed"
         print_error("\n".join(words))
         print_error(
-            f"fullmesh: [CL-112] no diagnosis: {why}. See {log}, then raise --deadline or fix the inventory."
+            f"fullmesh: [CL-112] No diagnosis: {why}. See {log}, then raise --deadline or fix the inventory."
         )
         return USAGE
     from fullmesh.diagnose import show  # noqa: PLC0415 (see look)

@@ -104,7 +104,7 @@ def find_previous_run(path: Path) -> Path | None:
 
 def report_missing_run(where: str) -> int:
     """Report that the run does not exist."""
-    print_error(f"fullmesh: [CL-107] no result at {where}. Fix: run ./fullmesh verify first.")
+    print_error(f"fullmesh: [CL-107] No result at {where}. Fix: run ./fullmesh verify first.")
     return USAGE
 
 
@@ -159,7 +159,7 @@ def write_merged_run(names: Sequence[str]) -> Path:
     for name in names:
         path = find_result(name)
         if path is None:
-            raise ValueError(f"[CL-107] no result at {name}. Fix: run ./fullmesh verify first.")
+            raise ValueError(f"[CL-107] No result at {name}. Fix: run ./fullmesh verify first.")
         results.append(read.load_result(path))
     made = merge.merge_results(results)
     return write.save_result(RUNS, made["run"], json.dumps(made, indent=2) + "\n")
@@ -175,7 +175,7 @@ def resolve_runs(args: argparse.Namespace) -> tuple[str | None, str | None]:
         return parse_run_arguments(args)
     if len(args.run) < 2 or args.against:  # noqa: PLR2004 (one is no part)
         raise ValueError(
-            "[CL-191] merge two runs or more, and compare afterwards: report --merge A B."
+            "[CL-191] Merge two runs or more, and compare afterwards: report --merge A B."
         )
     return str(write_merged_run(args.run)), None
 

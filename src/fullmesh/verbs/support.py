@@ -96,7 +96,7 @@ def run_support_bundle(args: argparse.Namespace) -> int:
         print_text("\n".join(render_contents(contents)))
     if not members:
         print_error(
-            "fullmesh: [CL-107] no run to pack. Fix: run ./fullmesh diagnose or verify first, or name logs."
+            "fullmesh: [CL-107] No run to pack. Fix: run ./fullmesh diagnose or verify first, or name logs."
         )
         return USAGE
     if not args.dry_run:

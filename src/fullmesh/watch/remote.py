@@ -149,7 +149,7 @@ def build_watch_script(
     return (
         f"if [ -r {ENV_FILE} ]; then set -a; . {ENV_FILE}; set +a; else export {sets}; fi; export {ours}; "
         f'for p in {pythons}; do command -v "$p" >/dev/null 2>&1 && exec "$p" {call}; done; '
-        "echo '[WA-107] no Python on this node. Install python3.' >&2; exit 127"
+        "echo '[WA-107] No Python on this node. Install python3.' >&2; exit 127"
     )
 
 

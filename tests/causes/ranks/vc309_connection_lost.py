@@ -14,7 +14,7 @@ from fullmesh.verify.model import ClusterObservations
 def lose_node(seen: ClusterObservations) -> None:
     """Lose the connection to a node while its rank runs."""
     lost = rank_ends.read_missing_answer(
-        {"unreachable": True, "msg": "[AK-102] it was silent"}, [1]
+        {"unreachable": True, "msg": "[AK-102] It was silent"}, [1]
     )
     seen.nodes[UBUNTU1]["gloo"] = cast("CollectedRanks", lost)
 

@@ -42,7 +42,7 @@ def test_a_broken_connection_is_retried_once(short: Path) -> None:
     master = mux_master.Master(short, "cuts")
     said = result(way(short), make_query("", text="x"))
     assert said["unreachable"] is True
-    assert said["msg"].startswith("[AK-102] the connection was lost before")
+    assert said["msg"].startswith("[AK-102] The connection was lost before")
     assert len(master.commands) == 2
     master.close()
 

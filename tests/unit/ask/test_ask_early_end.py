@@ -91,7 +91,7 @@ def test_a_node_that_stops_in_mid_answer_is_lost(private: Path) -> None:
     question = replace(make_query(private, how="sleep", text="60", seconds=60), silence=1.0)
     said = result(way(None, command="echo x; sleep 60"), question)
     assert said["msg"].startswith(
-        "[AK-102] the connection was lost before the node answered: it was"
+        "[AK-102] The connection was lost before the node answered: it was"
     )
 
 
@@ -152,7 +152,7 @@ def test_a_failed_part_stops_the_others_and_is_named_first(private: Path, action
     found = asyncio.run(asking.ask())
     assert answers.build_task_result(ways["good"], found["good"])["text"] == "stopped"
     assert asking.first.startswith(
-        "bad: [AK-104] the program failed on the node: ValueError: no room"
+        "bad: [AK-104] The program failed on the node: ValueError: no room"
     )
     assert asking.late == set()
 
@@ -162,7 +162,7 @@ def test_hosts_that_run_their_module_stop_and_are_stopped(
     private: Path, action: Any, tmp_path: Path
 ) -> None:
     ready = tmp_path / "ready"
-    modules = Modules(ready, bad={"failed": True, "msg": "[VC-305] it may not."})
+    modules = Modules(ready, bad={"failed": True, "msg": "[VC-305] It may not."})
     questions = {"good": make_query(private, how="stoppable", text=f"60 {ready}", seconds=60)}
     asking = action.RunningQueries(
         {"good": way(None)}, questions, modules, hold=False, together=True
@@ -170,7 +170,7 @@ def test_hosts_that_run_their_module_stop_and_are_stopped(
     found = asyncio.run(asking.ask())
     assert answers.build_task_result(way(None), found["good"])["text"] == "stopped"
     assert modules.stopped
-    assert asking.first == "bad: [VC-305] it may not. The other nodes stop."
+    assert asking.first == "bad: [VC-305] It may not. The other nodes stop."
 
 
 @pytest.mark.usefixtures("_told")

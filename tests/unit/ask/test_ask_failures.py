@@ -45,7 +45,7 @@ def test_a_hanging_node_is_named_after_all_others_answered(ssh: str) -> None:
     assert when["well"] < 2 <= when["hangs"] < 4
     said = answers.build_task_result(ways["hangs"], found["hangs"])
     assert said["unreachable"] is True
-    assert said["msg"].startswith("[AK-101] no answer within 2 s.")
+    assert said["msg"].startswith("[AK-101] No answer within 2 s.")
     assert answers.build_task_result(ways["well"], found["well"])["text"] == "x"
 
 
@@ -188,7 +188,7 @@ def test_a_sudo_refusal_is_quoted() -> None:
     said = result(way(None, ssh="echo 'sudo: a password is required' >&2; exit 1"), make_query(""))
     assert said["failed"] is True
     assert said["msg"].startswith(
-        "[AK-103] no answer, but exit status 1: sudo: a password is required."
+        "[AK-103] No answer, but exit status 1: sudo: a password is required."
     )
     found = reach.explain_reach_failure(said["msg"] + said["module_stderr"], "192.0.2.7")
     assert found is not None
@@ -206,7 +206,7 @@ def test_a_shell_that_does_something_else_is_shown() -> None:
 def test_endless_output_is_cut_off() -> None:
     begun = time.monotonic()
     said = result(way(None, ssh="yes"), make_query("", seconds=30))
-    assert said["msg"].startswith("[AK-103] no answer, but endless other output: y.")
+    assert said["msg"].startswith("[AK-103] No answer, but endless other output: y.")
     assert time.monotonic() - begun < 20
 
 
@@ -214,7 +214,7 @@ def test_endless_output_is_cut_off() -> None:
 def test_a_crashing_program_is_reported_as_our_defect() -> None:
     said = result(way(None), make_query("", how="fail", text="of itself"))
     assert said["msg"] == (
-        "[AK-104] the program failed on the node: ValueError: of itself. Report it with these lines."
+        "[AK-104] The program failed on the node: ValueError: of itself. Report it with these lines."
     )
     assert "Traceback" in said["module_stderr"]
     died = result(way(None), make_query("", how="die", text="3"))
@@ -285,13 +285,13 @@ def test_a_command_passes_the_shells_unchanged(tmp_path: Path) -> None:
 def test_nodes_without_answer_are_named_together() -> None:
     told: dict[str, answers.TaskResult] = {
         "a": {"changed": False},
-        "b": answers.build_unreachable_result("[AK-101] no answer within 5 s."),
-        "c": {"failed": True, "msg": "[VC-213] the listeners could not be started"},
+        "b": answers.build_unreachable_result("[AK-101] No answer within 5 s."),
+        "c": {"failed": True, "msg": "[VC-213] The listeners could not be started"},
         "d": {"failed": True},
     }
     assert answers.describe_failed_hosts(told) == [
-        "b: [AK-101] no answer within 5 s.",
-        "c: [VC-213] the listeners could not be started",
+        "b: [AK-101] No answer within 5 s.",
+        "c: [VC-213] The listeners could not be started",
         "d: it failed without a message",
     ]
 

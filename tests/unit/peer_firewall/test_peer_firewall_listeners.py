@@ -40,7 +40,7 @@ def read_settings(machine: Machine, **settings: Any) -> dict[str, Any]:
 def test_first_start_stops_and_names_blocked_listeners(machine: Machine) -> None:
     message = expect_refusal(remove_firewall(machine))
     assert (
-        "[PF-129] no firewall runs on this node, and firewalld's zone public would block reachable listeners: "
+        "[PF-129] No firewall runs on this node, and firewalld's zone public would block reachable listeners: "
         "2049/udp (nfsd), 8000/tcp (python3; 10.78.1.12 is connected), 8001/tcp (python3), "
         "8003/tcp (an unknown process). "
     ) in message

@@ -46,7 +46,7 @@ def test_an_interface_of_another_zone_is_refused_by_name(machine: Machine, sourc
 
     machine.run = run_with_zone  # type: ignore[method-assign]
     text = expect_refusal(machine, mode="peers_only")
-    assert "[PF-123] the cluster's interface eth1 is in zone trusted" in text
+    assert "[PF-123] The cluster's interface eth1 is in zone trusted" in text
     # A policy does not depend on that zone. A note says that the zone accepts everything.
     preview = make_firewall(machine, check=True)
     preview.present()
@@ -61,7 +61,7 @@ def test_every_cluster_interface_is_checked(machine: Machine) -> None:
     zone = '<zone><interface name="eth2"/></zone>'
     write_file(machine.root, "/etc/firewalld/zones/trusted.xml", zone)
     text = expect_refusal(machine, mode="peers_only")
-    assert "[PF-123] the cluster's interface eth2 is in zone trusted (its file)" in text
+    assert "[PF-123] The cluster's interface eth2 is in zone trusted (its file)" in text
     assert "interface eth1" not in text
 
 
@@ -77,7 +77,7 @@ def test_interface_in_the_old_zone_is_refused(machine: Machine) -> None:
     machine.answers["ip"] = "2: eth1    inet 10.0.0.11/24 scope global eth1\n"
     write_file(machine.root, "/etc/sysconfig/network-scripts/ifcfg-eth1", "ZONE=fullmesh\n")
     assert (
-        "[PF-123] the cluster's interface eth1 is in zone fullmesh (ifcfg-eth1)"
+        "[PF-123] The cluster's interface eth1 is in zone fullmesh (ifcfg-eth1)"
         in expect_refusal(machine)
     )
 

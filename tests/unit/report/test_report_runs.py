@@ -95,7 +95,7 @@ def test_a_passed_but_slower_run_is_a_problem(
     ("other", "says"),
     [
         ([], "[CL-107] 20260101T000000Z-aaaa is the first run here"),
-        (["runs/none"], "[CL-107] no result at runs/none"),
+        (["runs/none"], "[CL-107] No result at runs/none"),
     ],
 )
 def test_a_run_to_compare_with_that_is_not_there(

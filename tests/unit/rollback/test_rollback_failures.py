@@ -80,7 +80,7 @@ def test_rollback_that_cannot_run_prevents_the_change(node: RollbackNode) -> Non
     file.write_text("before")
     node.ignores_trial = True
     with pytest.raises(
-        transaction_engine.RollbackError, match=r"\[TX-108\] the rollback does not run.*changed"
+        transaction_engine.RollbackError, match=r"\[TX-108\] The rollback does not run.*changed"
     ):
         node.arm(file)
     assert not node.folder.exists()
