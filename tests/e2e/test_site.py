@@ -480,7 +480,7 @@ def test_an_unreachable_node_is_listed_and_the_others_stay_untouched(
         inventory=write_changed_inventory(tmp_path, lab[1], ansible_port="9"),
     )
     assert done.code != 0
-    assert done.says(f"[PR-101] cannot reach 1 of 2 nodes ({lab[1]}")
+    assert done.says(f"[PR-101] Cannot reach 1 of 2 nodes ({lab[1]}")
     assert not any(done.changed().values())
 
 

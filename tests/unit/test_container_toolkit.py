@@ -105,7 +105,7 @@ def test_a_node_without_a_gpu_is_refused() -> None:
     gpu = node_of_the_driver()
     gpu = {**gpu, "pci": {**gpu["pci"], "gpus": []}}
     (said,) = container_toolkit.container_toolkit_may(gpu)
-    assert said.startswith("[CT-104] no NVIDIA GPU")
+    assert said.startswith("[CT-104] No NVIDIA GPU")
     card = {"bus": "0000:1b:00.0", "device": "0x2330", "driver": "nvidia"}
     assert not container_toolkit.container_toolkit_may(
         {**gpu, "pci": {**gpu["pci"], "gpus": [card]}}

@@ -133,7 +133,7 @@ def test_a_node_that_is_off_takes_no_longer(tmp_path: Path, silent_port: int) ->
         timeout=120,
     )
     took = time.monotonic() - begun
-    assert "[PR-101] cannot reach 2 of 2 nodes" in done.stdout
+    assert "[PR-101] Cannot reach 2 of 2 nodes" in done.stdout
     assert "timed out" in done.stdout
     assert seconds_of_ssh() <= took < seconds_of_ssh() + 25
 
@@ -178,7 +178,7 @@ def test_a_group_of_another_name(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert cli.main(["plan", "--offline", "-i", str(tmp_path)]) == cli.PROBLEM
     told = " ".join(capfd.readouterr().out.split())
     assert (
-        "[PL-100] the inventory has no hosts in group torch_nodes (groups with hosts: gpu_nodes)."
+        "[PL-100] The inventory has no hosts in group torch_nodes (groups with hosts: gpu_nodes)."
         in told
     )
     assert "./fullmesh init" in told

@@ -202,7 +202,7 @@ def test_all_unreachable_nodes_are_in_one_fault() -> None:
     hostvars = {host: {"__preflight": dict(away)} for host in ADDRESSES}
     faults = preflight.judge_preflight(PLAN, hostvars, list(ADDRESSES), {"now": 0})["faults"]
     assert len(faults) == 1
-    said = "[PR-101] cannot reach 2 of 2 nodes (el1: timed out; ubuntu1: timed out)"
+    said = "[PR-101] Cannot reach 2 of 2 nodes (el1: timed out; ubuntu1: timed out)"
     assert faults[0].startswith(said)
 
 

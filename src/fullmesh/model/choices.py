@@ -37,7 +37,7 @@ def check_node_count(value: Any, hosts: Mapping[str, HostSettings], faults: list
         faults.append(
             Fault(
                 "PL-135",
-                f"the inventory has {len(hosts)} nodes in torch_nodes, fullmesh_expected_nodes is {wanted}",
+                f"The inventory has {len(hosts)} nodes in torch_nodes, fullmesh_expected_nodes is {wanted}",
                 "Give every run the whole inventory and select a part with --limit (AWX: use the template's limit "
                 "instead of job slicing), or update fullmesh_expected_nodes if nodes joined or left",
             )

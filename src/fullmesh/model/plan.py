@@ -178,7 +178,7 @@ def find_group_faults(groups: Mapping[str, Sequence[str]]) -> list[Fault]:
     return [
         Fault(
             "PL-100",
-            f"the inventory has no hosts in group {GROUP} (groups with hosts: {', '.join(others) or 'none'})",
+            f"The inventory has no hosts in group {GROUP} (groups with hosts: {', '.join(others) or 'none'})",
             "Add your hosts to it (see inventory/prod), or run ./fullmesh init",
         )
     ]
@@ -206,7 +206,7 @@ def derive_plan(
     """
     found = list(faults)
     if not hosts:
-        found.append(Fault("PL-100", f"the group {GROUP} has no hosts", "Add your hosts to it"))
+        found.append(Fault("PL-100", f"The group {GROUP} has no hosts", "Add your hosts to it"))
         raise InvalidInputError(found)
     common = _read_common_settings(hosts, found)
     plain = {host: read_node_links(host, chosen, found) for host, chosen in hosts.items()}

@@ -45,7 +45,7 @@ def order_by_given_ranks(
         faults.append(
             Fault(
                 "PL-115",
-                f"the node ranks are not 0 to {len(names) - 1}, each once ({seen})",
+                f"The node ranks are not 0 to {len(names) - 1}, each once ({seen})",
                 "Set fullmesh_node_rank on every host or on none",
             )
         )
@@ -95,7 +95,7 @@ def check_primary_addresses(
         faults.append(
             Fault(
                 "PL-107",
-                f"some cluster addresses are IPv4 and some IPv6 ({seen})",
+                f"Some cluster addresses are IPv4 and some IPv6 ({seen})",
                 "Use the same family for the first address of every node",
             )
         )
@@ -103,7 +103,7 @@ def check_primary_addresses(
         faults.append(
             Fault(
                 "PL-106",
-                f"the cluster addresses are not in one network ({seen})",
+                f"The cluster addresses are not in one network ({seen})",
                 "Fix the address or prefix, or set fullmesh_routed: true when a router joins them",
             )
         )

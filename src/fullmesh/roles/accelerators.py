@@ -232,7 +232,7 @@ def _explain_unknown_ranks(asked: Mapping[str, AutoSettings]) -> Fault:
     hosts = ", ".join(host for host, one in asked.items() if one["ranks"])
     return Fault(
         "PR-120",
-        f"the ranks of {hosts} are auto, but this run does not include any of them",
+        f"The ranks of {hosts} are auto, but this run does not include any of them",
         "Set fullmesh_local_ranks, or run without --limit",
     )
 
@@ -269,7 +269,7 @@ def _choose_common_build(
     faults.append(
         Fault(
             "PR-116",
-            f"no build of torch runs on all nodes ({seen})",
+            f"No build of torch runs on all nodes ({seen})",
             "Install one driver branch on all nodes (nvidia_driver_manage), or set torch_runtime_accelerator",
         )
     )

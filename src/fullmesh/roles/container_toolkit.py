@@ -101,7 +101,7 @@ def find_missing_gpu_faults(gpu: GpuFacts) -> list[Fault]:
     if gpu["pci"]["gpus"]:
         return []
     step = "Set container_toolkit_manage only for nodes with a GPU (lspci -d 10de: lists the GPUs)"
-    return [Fault("CT-104", "no NVIDIA GPU is on the PCI bus", step)]
+    return [Fault("CT-104", "No NVIDIA GPU is on the PCI bus", step)]
 
 
 def needs_own_source(seen: ToolkitPackages) -> bool:

@@ -36,7 +36,7 @@ def find_hosts_file_faults(
         found.append(
             Fault(
                 "NR-101",
-                f"this node's address {address} is not among the hosts",
+                f"This node's address {address} is not among the hosts",
                 "Set name_resolution_address to one of name_resolution_hosts",
             )
         )

@@ -189,7 +189,7 @@ def find_driver_faults(asked: DriverSettings, offers: DriverOffers) -> list[Faul
             step = (
                 f"Choose one of: {', '.join(kinds)}. Or name the packages in nvidia_driver_packages"
             )
-        found.append(Fault("ND-102", f"this system has no packages of the driver as {what}", step))
+        found.append(Fault("ND-102", f"This system has no packages of the driver as {what}", step))
     return found
 
 
@@ -245,11 +245,11 @@ def find_install_faults(
     if gpu["container"]:
         step = "Install the driver on its host, and set nvidia_driver_manage: false for this node"
         return [
-            Fault("ND-108", "the node is a container, which uses another machine's kernel", step)
+            Fault("ND-108", "The node is a container, which uses another machine's kernel", step)
         ]
     if not gpu["pci"]["gpus"]:
         step = "Set nvidia_driver_manage only for nodes with a GPU (lspci -d 10de: lists the GPUs)"
-        return [Fault("ND-107", "no NVIDIA GPU is on the PCI bus", step)]
+        return [Fault("ND-107", "No NVIDIA GPU is on the PCI bus", step)]
     if is_driver_installed(asked, packages):
         return []
     return find_secure_boot_faults(asked, offers, gpu) + find_gpu_job_faults(gpu)

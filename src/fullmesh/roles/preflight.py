@@ -281,7 +281,7 @@ def find_reach_faults(
         faults.append(
             Fault(
                 "PR-101",
-                f"cannot reach {len(away)} of {count} nodes ({seen})",
+                f"Cannot reach {len(away)} of {count} nodes ({seen})",
                 f"{_list_reach_steps(away, ways)}, or leave them out with --limit",
             )
         )

@@ -55,7 +55,7 @@ def find_static_ip_faults(
         found.append(
             Fault(
                 "IP-110",
-                f"two links of this node use interface {name}",
+                f"Two links of this node use interface {name}",
                 "Merge them into one link that lists all addresses",
             )
         )
@@ -83,7 +83,7 @@ def _explain_no_link_interface(link: PlanLink) -> Fault:
     wanted = link.get("mac") or link.get("pattern") or ", ".join(link["addresses"])
     return Fault(
         "IP-109",
-        f"this node has no interface for {wanted}",
+        f"This node has no interface for {wanted}",
         "Set fullmesh_interface to its name or MAC, see `ip -br link` on the node",
     )
 

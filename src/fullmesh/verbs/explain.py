@@ -97,7 +97,7 @@ def run_explain(args: argparse.Namespace) -> int:
         maybe = ", ".join(pages.find_similar_codes(code, list(known)))
         return print_explain_error(
             "CL-109",
-            f"there is no code {args.code!r}. Near it: {maybe}. Check: ./fullmesh explain",
+            f"There is no code {args.code!r}. Near it: {maybe}. Check: ./fullmesh explain",
         )
     page = pages.explain_code(code, known[code], codes.OWNERS)
     return print_code_page(args, code, known[code], page)
@@ -147,7 +147,7 @@ class ReadLogs:
         except (OSError, ValueError) as exc:
             reason = getattr(exc, "strerror", None) or exc
             fix = "Fix: name a file, a directory or -"
-            self._refuse(name, "CL-110", f"cannot read {name}: {reason}. {fix}")
+            self._refuse(name, "CL-110", f"Cannot read {name}: {reason}. {fix}")
         else:
             self.logs.append(log)
 
@@ -195,7 +195,7 @@ def run_explain_log(args: argparse.Namespace) -> int:
             write_log_page(args, verdict_to_data(verdict, done.logs, found, done.unread), deadline)
         except OSError as exc:
             return print_explain_error(
-                "HG-185", f"the page cannot be written to {args.html}: {exc.strerror}"
+                "HG-185", f"The page cannot be written to {args.html}: {exc.strerror}"
             )
     if verdict.bad or any(one.severity == Severity.CAUSE for one in found):
         return PROBLEM

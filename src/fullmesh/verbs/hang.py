@@ -110,7 +110,7 @@ def print_judged_jobs(args: argparse.Namespace, judged: Judged, rest: Sequence[s
                 number_job_file(STARTED_IN / args.html, number).write_text(text, "utf-8")
         except OSError as exc:
             return print_hang_error(
-                "HG-185", f"the page cannot be written to {args.html}: {exc.strerror}"
+                "HG-185", f"The page cannot be written to {args.html}: {exc.strerror}"
             )
     causes = [one for _, found in judged for one in found if one.severity == CAUSE]
     return PROBLEM if causes else OK

@@ -128,7 +128,7 @@ def choose_machines(args: argparse.Namespace, *, ask: bool) -> list[Machine]:
     found = machines.parse_machines(words)
     if not found:
         step = "Name them: ./fullmesh init --hosts a,b or gpu[1:4], --hosts-file FILE, --ssh-config"
-        raise InvalidInputError([Fault("IN-105", "no machine is named", step)])
+        raise InvalidInputError([Fault("IN-105", "No machine is named", step)])
     if args.user:
         found = [machines.Machine(one.name, one.ssh, one.user or args.user) for one in found]
     return found
