@@ -22,6 +22,7 @@ CAUSE = LogCause(
     examples=(
         "slurmstepd: error: execve(): torchrun: No such file or directory",
         'exec: "torchrun": executable file not found in $PATH',
+        'exec: "/app/run.sh": stat /app/run.sh: no such file or directory: unknown',
     ),
     patterns=(
         Pattern(
@@ -30,7 +31,15 @@ CAUSE = LogCause(
         ),
         Pattern(
             "executable file not found in $PATH",
-            r'exec: "(?P<detail>[^"]{1,120})": executable file not found',
+            r'"(?P<detail>[^"]{1,120})": executable file not found',
+        ),
+        # runc, for a program that is named by its path
+        Pattern(
+            'exec: "',
+            (
+                r'exec: "(?P<detail>[^"]{1,120})": (?:stat \S{1,120}: no such file or directory'
+                r"|permission denied)"
+            ),
         ),
         # crun
         Pattern(

@@ -54,6 +54,10 @@ TAKEN = tuple(
             r"Bind for (?P<detail>\S{1,80}) failed: port is already allocated",
         ),
         Pattern(
+            "failed to bind host port ",
+            r"failed to bind host port (?:for )?(?P<detail>\S{1,120}): address already in use",
+        ),
+        Pattern(
             "ZMQError: Address already in use",
             r"ZMQError: Address already in use(?P<detail>(?: \(addr=[^)]{1,80}\))?)",
         ),
@@ -65,6 +69,8 @@ TAKEN = tuple(
             "No address added out of total",
             r"No address added out of total \d{1,3} resolved(?P<detail>(?: for '[^']{1,80}')?)",
         ),
+        # torch's message in several lines: the line that states the error
+        Pattern("name: EADDRINUSE", r"^\s{0,20}name: EADDRINUSE(?P<detail>)"),
         # HCCL and SGLang
         Pattern(
             "specific port[",
