@@ -192,9 +192,15 @@ def note_closed(path, mode):
         note("use", path, closed, "mode %04o, owner %d, group %d" % (held.st_mode & 0o7777, held.st_uid, held.st_gid))
     return bool(closed)
 
+def find_venv_file():
+    # Python does not start without it if it exists
+    return os.path.join(os.path.dirname(os.path.dirname(want["python"])), "pyvenv.cfg")
+
 def check_use():
     needed = [(want["python"], os.R_OK | os.X_OK), (want["env_file"], os.R_OK)]
     needed += [(path, os.R_OK) for path in ("/etc/passwd", "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf")]
+    if os.path.lexists(find_venv_file()):
+        needed.append((find_venv_file(), os.R_OK))
     needed += [("/dev/null", os.R_OK | os.W_OK), ("/dev/urandom", os.R_OK)]
     # of the launcher
     for name in ("id", "find", "mkdir", "mktemp"):
@@ -393,8 +399,8 @@ def check_venv():
     # Python that does not read this file finds none of the packages next to it
     venv = os.path.dirname(os.path.dirname(want["python"]))
     installed = glob.glob(os.path.join(glob.escape(venv), "lib", "python3*", "site-packages", "torch", "__init__.py"))
-    config = os.path.join(venv, "pyvenv.cfg")
-    if installed and not note_closed(config, os.R_OK):
+    config = find_venv_file()
+    if installed and not find_closed(config, os.R_OK):
         why = "is damaged" if os.path.exists(config) else "no such file"
         note("import", config, why + ", so Python does not find " + os.path.dirname(installed[0]))
 
@@ -538,7 +544,7 @@ READ = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")  # by the l
 places = sources
 sources = {name: place for name, place in sources.items()
            if name in os.environ and (CALLED.match(name) or name in READ)}
-if sys.flags.isolated and os.access(want["python"], os.X_OK):
+if sys.flags.isolated and os.access(want["python"], os.X_OK) and not find_closed(find_venv_file(), os.R_OK):
     # it runs without these variables instead of the interpreter of jobs
     own = [one for one in os.environ if one.startswith("PYTHON") or one in READ]
     note("python", want["python"], ", ".join("%s=%s" % (one, os.environ[one]) for one in own),

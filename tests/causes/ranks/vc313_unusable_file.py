@@ -20,6 +20,13 @@ FAULTS = (
     Fault(
         "job-python-closed",
         TUNED,
+        set_mode("/opt/fullmesh/venv/pyvenv.cfg", "600"),
+        variant="venv",
+        expect={"cause": "pyvenv.cfg"},
+    ),
+    Fault(
+        "job-python-closed",
+        TUNED,
         set_mode("/usr/bin/id", "700"),
         variant="program",
         expect={"cause": "/usr/bin/id"},
