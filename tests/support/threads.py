@@ -83,6 +83,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "jax-heartbeat": (),
     "jax-late-start": ("LG-613",),
     "jax-port": ("LG-611",),
+    "kernel-cma": (),
     "launcher-argument": ("LG-323",),
     "library-missing": ("LG-526",),
     "library-old": ("LG-526", "LG-536"),
