@@ -33,6 +33,8 @@ NEEDLES = (
     "error occurred",
     ':"error"',
     "BAD TERMINATION",
+    "Assertion error ",
+    "Assertion failed",
 )
 # text that rare needles share: a block without it has none of them
 GATED_NEEDLES = {"level=": ("level=error", "level=fatal"), "MPI_A": ("MPI_ABORT", "MPI_Abort(")}
@@ -69,6 +71,8 @@ EXCEPTION = re.compile(
     r"(?:^|[\s\]:|)(\"'])(?!Error: )(?:[A-Za-z_]\w{0,60}\.){0,10}(?:[A-Z_]\w{0,60})?"
     r"(?:Error|Exception|Interrupt|Expired)"
     r"(?:\([\w.]{1,60}\))?: \S"
+    # an assertion of C++ or of C
+    r"|^Assertion (?:error |failed: )\S"
     # of a module of exceptions
     r"|^(?:[a-z_]\w{0,60}\.){0,10}(?:errors?|_?exceptions?|exc|zipfile)\.[A-Z]\w{0,60}: \S"
 )
@@ -164,6 +168,8 @@ USAGE = re.compile(
     r"^(?:\S{1,40}:? )?(?P<error>[\w./-]{1,80}: error): (?P<message>(?:unrecognized arguments|ambiguous option"
     r"|the following arguments are required|argument \S{1,80}: ).{0,300})"
 )
+# a failed condition of C++ or of C, with its place
+ASSERTION = re.compile(r"^(?P<error>Assertion (?:error|failed)):? (?P<message>\S.{0,400})")
 # a runtime's number of an error
 NUMBERED = re.compile(r"^(?P<error>\w{2,20}: Error #\d{1,5}): (?P<message>\S.{0,400})")
 # Python's own words for an error, in a line at level ERROR that does not name the exception
@@ -187,7 +193,7 @@ FILE_ERROR = re.compile(r"(?i)\[Errno (?:2|13|17|20|21|39)\] ?")
 
 def parse_own_error(line: str) -> tuple[str, str] | None:
     """Return an exception of the program's own with its message. None for another process's or the machine's error."""
-    for whole in (BARE, USAGE, NUMBERED):
+    for whole in (BARE, USAGE, ASSERTION, NUMBERED):
         if found := whole.match(line[:SEEN].strip()):
             return found["error"], found["message"] or "no message"
     found = NAMED.search(line[:SEEN])

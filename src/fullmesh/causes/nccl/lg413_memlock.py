@@ -1,11 +1,13 @@
 """RDMA: the limit for locked memory (memlock) is too small
 
-RDMA could not register memory: the limit for locked memory (memlock) is too small for this process.
+RDMA could not register memory: in most cases, the limit for locked memory (memlock) is too small
+for this process.
 
 **Place:** the node of this log, in the job's own unit or container
 
 **Prove:** in the job's environment, `ulimit -l` must print unlimited. For a unit: systemctl show
-UNIT -p LimitMEMLOCK
+UNIT -p LimitMEMLOCK. If it prints unlimited, the kernel cannot pin these pages, for example pages in
+the area for contiguous memory (CmaTotal in /proc/meminfo, seen on DGX Spark).
 
 **Fix:** Set LimitMEMLOCK=infinity in the unit or --ulimit memlock=-1 for the container. For logins,
 run ./fullmesh apply --tags tuning.

@@ -48,6 +48,10 @@ CAUSE = LogCause(
             "is available but not working on this system",
             r"(?P<detail>MNNVL \(cliqueSize \d{1,6}\) is available but not working)",
         ),
+        Pattern(
+            "cuMemCreate(",
+            r"cuMemCreate\([^()]{0,80}\bfabric\w{0,20}[^()]{0,20}\).{0,40}(?P<detail>operation not permitted)",
+        ),
         Pattern("Cuda failure", r"(?P<detail>Cuda failure 800) 'operation not permitted'"),
     ),
     weight=88,

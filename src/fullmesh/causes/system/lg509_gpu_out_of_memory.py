@@ -25,12 +25,14 @@ CAUSE = LogCause(
         ),
     ),
     patterns=(
+        # also inside another program's words
         Pattern(
-            "CUDA out of memory",
-            r"Error: CUDA out of memory\.?(?P<detail>(?: Tried to allocate [\d.]+ \w+)?)",
+            " out of memory",
+            (
+                r"(?:Error|Exception): (?:[\w ]{1,60}: )?(?:CUDA|HIP|XPU|NPU|MLU|HPU|MUSA) out of memory"
+                r"\.?(?P<detail>(?: Tried to allocate [\d.]+ \w+)?)"
+            ),
         ),
-        Pattern("IP out of memory", r"Error: HIP out of memory(?P<detail>)"),
-        Pattern("XPU out of memory", r"Error: XPU out of memory(?P<detail>)"),
         Pattern("error: out of memory", r"Error: (?:CUDA|HIP) error: out of memory(?P<detail>)"),
         Pattern(
             "Triton Error [CUDA]: out of memory",

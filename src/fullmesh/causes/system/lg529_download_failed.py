@@ -75,7 +75,7 @@ CAUSE = LogCause(
             "Max retries exceeded with url",
             (
                 r"(?:requests|urllib3|httpx|huggingface_hub)[\w.]{1,60}(?:Error|Timeout): .{0,40}?"
-                r"\w{1,40}\(host='(?P<detail>(?:[\w-]{1,60}\.){1,6}[a-z]{2,10})'"
+                r"\w{1,40}\(host=\\?'(?P<detail>(?:[\w-]{1,60}\.){1,6}[a-z]{2,10})\\?'"
             ),
         ),
         Pattern("connect to the Hub", r"(?P<detail>Couldn't connect to the Hub)"),
