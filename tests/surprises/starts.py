@@ -445,7 +445,11 @@ class StartGround(Ground):
             if one.poll() is None:
                 one.kill()
             if why:
-                end = f"systemctl kill -s KILL {UNIT} 2>/dev/null || true; pkill -KILL -u 1600 || true"
+                # a login that is slower than the failure of the other node starts its job only now
+                end = (
+                    f"for one in $(seq 12); do systemctl kill -s KILL {UNIT} 2>/dev/null\n"
+                    "pkill -KILL -u 1600; sleep 0.25; done; true"
+                )
                 self.bench.on(name, end, check=False)
             assert one.stdout
             outputs.append(one.stdout.read().decode("utf-8", "replace"))
