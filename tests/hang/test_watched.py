@@ -119,7 +119,8 @@ def test_a_healthy_job_under_watch_is_not_reported(bench: Bench) -> None:
 
 def read_dump(lines: list[str]) -> str:
     """Return the output of explain-log for the dump that the watch has named."""
-    (found,) = filter(None, map(DUMPED.search, lines))
+    found = next(filter(None, map(DUMPED.search, lines)), None)
+    assert found, "\n".join(lines)
     done = subprocess.run(
         found[2].split(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )

@@ -448,7 +448,7 @@ class StartGround(Ground):
                 # a login that is slower than the failure of the other node starts its job only now
                 end = (
                     f"for one in $(seq 12); do systemctl kill -s KILL {UNIT} 2>/dev/null\n"
-                    "pkill -KILL -u 1600; sleep 0.25; done; true"
+                    "pkill -KILL -f '[s]tart\\.py'; sleep 0.25; done; true"
                 )
                 self.bench.on(name, end, check=False)
             assert one.stdout
