@@ -449,27 +449,35 @@ def forward_signal(job: subprocess.Popen[bytes], info: signal.struct_siginfo) ->
         send_signal(job.pid, info.si_signo)
 
 
+def check_job(watch: JobWatch, job: subprocess.Popen[bytes]) -> None:
+    """Look at the job once, and end it if there is a reason."""
+    if watch.args.leash and not watch.ended_by_us and is_controller_gone():
+        end_job(watch, job, signal.SIGTERM)
+    elif watch.ended_by_us:
+        if watch.age() - watch.ended_by_us > GRACE:
+            end_job(watch, job, signal.SIGKILL)
+    else:
+        watch.judge_now(watch_look.observe_job(job.pid))
+        why = watch.find_reason_to_end()
+        if why:
+            watch.say(why)
+            watch.event("killed")
+            watch.killed = True
+            end_job(watch, job, signal.SIGTERM)
+
+
 def wait_for_job(watch: JobWatch, job: subprocess.Popen[bytes]) -> int:
-    """Watch the job to its end. Returns its code as subprocess has it."""
+    """Watch the job to its end. Return its code as subprocess has it."""
     waited = [*PASSED_ON, signal.SIGCHLD]
+    due = watch.age() + watch.pause()
     while job.poll() is None:
-        info = signal.sigtimedwait(waited, watch.pause())
+        # signals, such as those of the watch's own helpers that end, do not delay the next check
+        info = signal.sigtimedwait(waited, max(0.0, due - watch.age()))
         if info is not None:
             forward_signal(job, info)
             continue
-        if watch.args.leash and not watch.ended_by_us and is_controller_gone():
-            end_job(watch, job, signal.SIGTERM)
-        elif watch.ended_by_us:
-            if watch.age() - watch.ended_by_us > GRACE:
-                end_job(watch, job, signal.SIGKILL)
-        else:
-            watch.judge_now(watch_look.observe_job(job.pid))
-            why = watch.find_reason_to_end()
-            if why:
-                watch.say(why)
-                watch.event("killed")
-                watch.killed = True
-                end_job(watch, job, signal.SIGTERM)
+        check_job(watch, job)
+        due = watch.age() + watch.pause()
     return int(job.returncode)
 
 

@@ -115,6 +115,7 @@ def test_a_healthy_job_under_watch_is_not_reported(bench: Bench) -> None:
         lines = lines_until(process, "[HG-", 150)
     # the watch is terminated during the job, and may report that
     assert [line for line in lines if "[HG-" in line or "[WA-109]" in line] == []
+    assert list_ranks(bench) == ["0"] * len(bench.nodes), "\n".join(lines)
 
 
 def read_dump(lines: list[str]) -> str:
