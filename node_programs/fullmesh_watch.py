@@ -471,7 +471,7 @@ def wait_for_job(watch: JobWatch, job: subprocess.Popen[bytes]) -> int:
     waited = [*PASSED_ON, signal.SIGCHLD]
     due = watch.age() + watch.pause()
     while job.poll() is None:
-        # signals, such as those of the watch's own helpers that end, do not delay the next check
+        # a signal must not delay the next check: one arrives whenever a helper of the watch ends
         info = signal.sigtimedwait(waited, max(0.0, due - watch.age()))
         if info is not None:
             forward_signal(job, info)

@@ -158,7 +158,11 @@ def read_selinux_mode(wanted: dict[str, str]) -> dict[str, str]:
 
 
 def merge_owned(owned: Mapping[str, Mapping[str, object]]) -> OwnedItems:
-    """Merge all roles' ``fullmesh_owned`` entries: lists joined, mappings united."""
+    """Merge all roles' ``fullmesh_owned`` entries: lists joined, mappings united.
+
+    Raises:
+        ValueError: an entry is unknown or has another type.
+    """
     total: dict[str, Any] = {
         "files": [],
         "sysctls": {},
@@ -171,13 +175,17 @@ def merge_owned(owned: Mapping[str, Mapping[str, object]]) -> OwnedItems:
         "selinux": {},
     }
     for role in sorted(owned):
-        for kind, value in cast("Mapping[str, Any]", owned[role]).items():
+        for kind, value in owned[role].items():
             if kind not in total:
                 raise ValueError(f"role {role}: fullmesh_owned does not know {kind!r}")
-            if isinstance(total[kind], dict):
-                total[kind].update(value)
+            known = total[kind]
+            if isinstance(known, dict) and isinstance(value, dict):
+                known.update(value)
+            elif isinstance(known, list) and isinstance(value, (list, tuple)):
+                known.extend(item for item in value if item not in known)
             else:
-                total[kind].extend(item for item in value if item not in total[kind])
+                what = type(value).__name__
+                raise ValueError(f"role {role}: fullmesh_owned has a {what} as its {kind}")
     return cast("OwnedItems", total)
 
 

@@ -62,6 +62,7 @@ CODES = {
     "CL-127": "A file with the name of the support bundle already exists",
     "CL-128": "The support bundle cannot be made",
     "CL-190": "The documentation cannot be built without Sphinx",
+    "CL-192": "The site of all versions cannot be built",
     "CL-191": "The command names too many or too few runs",
 }
 

@@ -116,7 +116,7 @@ class Browser:
         return [str(entry["message"]) for entry in self.driver.get_log("browser")]
 
     def find_barriers(self) -> str:
-        """Return what axe finds on the page: barriers for people with a keyboard, a screen reader or weak eyes."""
+        """Return what axe finds on the page: barriers to people who use a keyboard or see poorly."""
         axe = Axe(self.driver)
         axe.inject()
         found = axe.run(options={"runOnly": RULES, "resultTypes": ["violations"]})["violations"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -21,35 +22,46 @@ LOOKS = ((1280, "light"), (1280, "dark"), (400, "light"), (400, "dark"))
 
 
 @pytest.fixture(scope="module")
-def site() -> Path:
-    """Build the site. Its page for unknown addresses begins at the server, which is not there."""
-    site = docs_site.build_site()
-    page = site / "404.html"
+def built_site() -> Path:
+    """Build the site as one of two versions, so that its pages list them and name the newest.
+
+    The page for unknown addresses loads its files from the server, which is not there.
+    """
+    versions = {
+        "this": "main",
+        "all": ["0.2", "main"],
+        "home": "https://example.github.io/fullmesh",
+    }
+    folder = docs_site.build_site({"FULLMESH_DOCS_VERSIONS": json.dumps(versions)})
+    page = folder / "404.html"
     page.write_text(re.sub("<base [^>]*>", "", page.read_text()))
-    return site
+    return folder
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_a_page_of_each_kind_has_no_barrier_and_fits(
-    browser: Browser, site: Path, pictures: Path, width: int, scheme: str
+    browser: Browser, built_site: Path, pictures: Path, width: int, scheme: str
 ) -> None:
     browser.look(width, 900, scheme)
     for name in KINDS:
-        browser.open(site / f"{name}.html")
+        browser.open(built_site / f"{name}.html")
         assert browser.find_barriers() == "", name
         assert browser.run("document.documentElement.scrollWidth") <= width, name
+        assert browser.run("document.querySelectorAll('nav[aria-label=Versions] a').length") == 2
         browser.picture(pictures / f"site-{name.replace('/', '-')}-{width}-{scheme}.png")
 
 
-def test_no_page_has_a_barrier(browser: Browser, site: Path) -> None:
+def test_no_page_has_a_barrier(browser: Browser, built_site: Path) -> None:
     browser.look(1280, 900, "light")
-    others = sorted(set(site.rglob("*.html")) - {site / "index.html"})  # it only leads to the first
+    others = sorted(
+        set(built_site.rglob("*.html")) - {built_site / "index.html"}
+    )  # it only leads to the first
     assert len(others) > 100
     found = {}
     for path in others:
         browser.open(path)
         if barriers := browser.find_barriers():
-            found[str(path.relative_to(site))] = barriers
+            found[str(path.relative_to(built_site))] = barriers
     assert not found
 
 

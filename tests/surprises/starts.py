@@ -138,7 +138,10 @@ ACCOUNTS = (
     ("usermod -s /bin/false trainer", "usermod -s /bin/bash trainer"),
     ("chage -E 1 trainer", "chage -E -1 trainer"),
     ("chage -d 0 trainer", "chage -d 20000 trainer"),
-    ("usermod -u 1699 trainer", "usermod -u 1600 trainer"),
+    (
+        "id -u trainer > /run/surprise.uid; usermod -u 1699 trainer",
+        "usermod -u $(cat /run/surprise.uid) trainer",
+    ),
     ("usermod -l trainer9 trainer", "usermod -l trainer trainer9"),
     ("touch /etc/nologin", "rm -f /etc/nologin"),
     ("usermod -d /nosuch trainer", "usermod -d /home/trainer trainer"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 from pathlib import Path
 
 import pytest
 import yaml
 
-from devtools.docs import cli, links, reference, tree
+from devtools.docs import cli, links, reference, tree, versions
 from fullmesh.settings import PLAN_SETTINGS, ROOT
 
 
@@ -96,6 +97,22 @@ def test_without_sphinx_the_installation_is_described(
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     assert cli.run(argparse.Namespace(no_open=True, check=False)) == cli.USAGE
     assert "[CL-190]" in capsys.readouterr().err
+
+
+def test_a_site_of_all_versions_needs_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = argparse.Namespace(no_open=True, check=False, versions=True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: True)
+    build = functools.partial(versions.build_versions, tmp_path, tmp_path / "site")
+    monkeypatch.setattr(versions, "build_versions", build)
+    assert cli.run(asked) == cli.PROBLEM
+    said = capfd.readouterr().err
+    assert "not a git repository" in said
+    assert "[CL-192] The site of all versions cannot be built: Command '['git'," in said
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli.run(asked) == cli.PROBLEM
+    assert "[CL-192] The site of all versions cannot be built: [Errno 2]" in capfd.readouterr().err
 
 
 def test_unchanged_files_keep_their_time(tmp_path: Path) -> None:

@@ -81,6 +81,13 @@ def test_merge_joins_the_roles() -> None:
     assert total["sysctls"] == {"k": "1"}
     with pytest.raises(ValueError, match="sockets"):
         manifest.merge_owned({"a": {"sockets": []}})
+    for value in ("/etc/x", {"/etc/x": 1}, 7, None):
+        with pytest.raises(
+            ValueError, match=rf"role a: .* has a {type(value).__name__} as its files"
+        ):
+            manifest.merge_owned({"a": {"files": value}})
+    with pytest.raises(ValueError, match=r"role a: .* has a list as its sysctls"):
+        manifest.merge_owned({"a": {"sysctls": ["x"]}})
 
 
 def keep(tmp_path: Path, owned_file: Path, digest: str = "d") -> str:

@@ -193,7 +193,7 @@ def note_closed(path, mode):
     return bool(closed)
 
 def find_venv_file():
-    # Python does not start without it if it exists
+    # if it exists, Python starts only if it can read it
     return os.path.join(os.path.dirname(os.path.dirname(want["python"])), "pyvenv.cfg")
 
 def check_use():

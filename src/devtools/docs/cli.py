@@ -44,10 +44,14 @@ def sphinx(builder: str, to: Path, *more: str) -> int:
 
 
 def run_versions() -> int:
-    """Build the site of all versions; 0 when it was built."""
+    """Build the site of all versions. Return 0 if it was built."""
     try:
         built = versions.build_versions()
-    except subprocess.CalledProcessError:
+    except (OSError, subprocess.SubprocessError) as error:
+        sys.stderr.write(
+            f"fullmesh: [CL-192] The site of all versions cannot be built: {error}. Fix: correct what the output"
+            " above names. It needs git, and a checkout with the tags of the releases.\n"
+        )
         return PROBLEM
     sys.stdout.write(f"{versions.SITE}: {', '.join(built)}\n")
     return OK

@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 
+from devtools.docs.versions import UNRELEASED, SiteVersions, build_home_address
 from fullmesh import __version__
 from fullmesh.codes import collect_codes
 from fullmesh.settings import ROOT
@@ -53,21 +54,19 @@ html_theme_options: dict[str, Any] = {
 # OWNER/NAME, which GitHub sets in its runs. Without it, pages have no edit link and no picture for previews.
 REPOSITORY = os.environ.get("GITHUB_REPOSITORY", "")
 # What devtools.docs.versions says of the versions of the site. A single build has only its own.
-VERSIONS = json.loads(os.environ.get("FULLMESH_DOCS_VERSIONS", "{}"))
-html_context: dict[str, Any] = {"versions": VERSIONS}
+VERSIONS: SiteVersions | None = json.loads(os.environ.get("FULLMESH_DOCS_VERSIONS", "null"))
+html_context: dict[str, SiteVersions | str | None] = {"versions": VERSIONS}
 if VERSIONS and (newest := VERSIONS["all"][0]) != VERSIONS["this"]:
-    which = "an unreleased version" if VERSIONS["this"] == "main" else f"version {VERSIONS['this']}"
+    is_released = VERSIONS["this"] != UNRELEASED
+    which = f"version {VERSIONS['this']}" if is_released else "an unreleased version"
     html_theme_options["announcement"] = (
         f"This is the documentation of {which}. The newest release is "
         f'<a href="{VERSIONS["home"]}/{newest}/docs/index.html">{newest}</a>.'
     )
 if REPOSITORY:
-    owner, _, name = REPOSITORY.partition("/")
-    html_baseurl = (
-        f"{VERSIONS['home']}/{VERSIONS['this']}/"
-        if VERSIONS
-        else f"https://{owner}.github.io/{name}/"
-    )
+    html_baseurl = f"{build_home_address(REPOSITORY)}/"
+    if VERSIONS:
+        html_baseurl += f"{VERSIONS['this']}/"
     html_context["site"] = html_baseurl
     html_theme_options |= {
         "source_repository": f"https://github.com/{REPOSITORY}/",

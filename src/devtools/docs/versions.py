@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypedDict
 
 from devtools.docs.tree import HTML, PLACE
 from fullmesh.settings import ROOT
@@ -20,7 +21,28 @@ from fullmesh.settings import ROOT
 SITE = PLACE.parent / "docs-site"  # outside, because each build removes the other folder
 UNRELEASED = "main"
 MINORS = 5
+GIT_SECONDS, BUILD_SECONDS = 120, 1200  # a build also makes its virtual environment
 TAG = re.compile(r"v(\d{1,6})\.(\d{1,6})\.(\d{1,6})")
+
+
+class SiteVersions(TypedDict):
+    """What a build of one version must know of the site, in FULLMESH_DOCS_VERSIONS.
+
+    Attributes:
+        this: the version. UNRELEASED is the tree itself.
+        all: of the site, with the one that readers see first at the front.
+        home: the site's address.
+    """
+
+    this: str
+    all: list[str]
+    home: str
+
+
+def build_home_address(repository: str) -> str:
+    """Return the address of a repository's site on GitHub Pages, without a slash at its end."""
+    owner, _, name = repository.partition("/")
+    return f"https://{owner}.github.io/{name}"
 
 
 def choose_releases(tags: Iterable[str]) -> dict[str, str]:
@@ -37,24 +59,27 @@ def choose_releases(tags: Iterable[str]) -> dict[str, str]:
 def list_tags(root: Path) -> list[str]:
     """List the tags of a checkout."""
     command = ["git", "-C", str(root), "tag", "--list", "v*"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, timeout=GIT_SECONDS
+    )
+    return done.stdout.split()
 
 
 def build_version(root: Path, version: str, versions: list[str], to: Path) -> None:
     """Let the code of a tree build its own site, and copy it.
 
     Raises:
-        subprocess.CalledProcessError: the tree's own command failed. Its output says why.
+        subprocess.SubprocessError: the tree's own command failed or took too long. Its output says why.
     """
     repository = os.environ.get("GITHUB_REPOSITORY", "")
-    owner, _, name = repository.partition("/")
-    home = f"https://{owner}.github.io/{name}" if repository else to.as_uri()
-    about = {"this": version, "all": versions, "home": home}
+    home = build_home_address(repository) if repository else to.as_uri()
+    about: SiteVersions = {"this": version, "all": versions, "home": home}
     subprocess.run(
         [str(root / "fullmesh"), "docs", "--check"],
         env={**os.environ, "FULLMESH_DOCS_VERSIONS": json.dumps(about)},
         cwd=root,
         check=True,
+        timeout=BUILD_SECONDS,
     )
     shutil.copytree(root / HTML.relative_to(ROOT), to / version)
 
@@ -63,7 +88,8 @@ def build_versions(root: Path = ROOT, to: Path = SITE) -> list[str]:
     """Build the site of all versions. Return them, the one that readers see first at the front.
 
     Raises:
-        subprocess.CalledProcessError: git or the build of a version failed. Its output says why.
+        OSError: git is not installed.
+        subprocess.SubprocessError: git or the build of a version failed or took too long. Its output says why.
     """
     releases = choose_releases(list_tags(root))
     versions = [*releases, UNRELEASED]
@@ -73,11 +99,17 @@ def build_versions(root: Path = ROOT, to: Path = SITE) -> list[str]:
         with tempfile.TemporaryDirectory(prefix="fullmesh-docs-") as folder:
             tree = Path(folder) / "tree"
             git = ["git", "-C", str(root), "worktree"]
-            subprocess.run([*git, "add", "--quiet", "--detach", str(tree), tag], check=True)
+            subprocess.run(
+                [*git, "add", "--quiet", "--detach", str(tree), tag],
+                check=True,
+                timeout=GIT_SECONDS,
+            )
             try:
                 build_version(tree, version, versions, to)
             finally:
-                subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+                subprocess.run(
+                    [*git, "remove", "--force", str(tree)], check=True, timeout=GIT_SECONDS
+                )
     first = to / versions[0]
     text = (first / "index.html").read_text("utf-8")
     (to / "index.html").write_text(

@@ -161,7 +161,7 @@ def test_failed_dump_does_not_keep_the_job_running(
 
 @pytest.mark.parametrize("has_signals", [False, True])
 def test_the_end_of_the_parent_ends_the_job(has_signals: bool) -> None:
-    """Also while signals arrive faster than the checks, as from the watch's own helpers that end."""
+    """It also ends while signals arrive more often than the checks run. A helper of the watch that ends sends one."""
     command = [sys.executable, str(SCRIPT), "--plan", "{}", "--within", "4", "--leash", "--"]
     job = subprocess.Popen(
         [*command, "sh", "-c", "echo $$; exec sleep 600"],

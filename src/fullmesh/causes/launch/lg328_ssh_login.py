@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from fullmesh.causes.logs import LogCause, Pattern
 
-# The server writes the same words into the journal about logins that fail at its end, such as scans of its port. Its
-# lines have a severity in front or end so.
+# The server writes the same words into the journal about logins that fail at its end, such as scans of its port.
+# Those lines name a severity before the words, or end with [preauth].
 NOT_SERVER = r"(?<!error: )(?<!fatal: )"
 NOT_BEFORE_LOGIN = r"(?!.{0,160}\[preauth\])"
 
