@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import fullmesh_hang_calls as hang_calls
 import fullmesh_hook as hook
+import fullmesh_nic_counters as nic_counters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,14 +41,30 @@ def add_node_ports(found: list[RankRdmaPort]) -> None:
         card, _, port = name.partition(":")
         folder = f"{hook.RDMA}/{card}/ports/{port}"
         interface = hook.read_sysfs(f"{folder}/gid_attrs/ndevs/0")
+        interface = interface if INTERFACE.fullmatch(interface) else ""
         found.append(
             {
                 "port": name,
-                "interface": interface if INTERFACE.fullmatch(interface) else "",
+                "interface": interface,
                 "state": hook.read_sysfs(f"{folder}/state").rpartition(":")[2].strip(),
                 "now": state,
             }
         )
+    for one in found:
+        state = one["now"]
+        one["now"] = {**state, "errors": {**state["errors"], **sum_losses(one["interface"])}}
+
+
+def sum_losses(interface: str) -> dict[str, int]:
+    """Return the counters of lost packets of an interface, of all its NICs together.
+
+    A rank does not read them at its start: the kernel reads them under a lock that all network settings need.
+    """
+    total: dict[str, int] = {}
+    for held in nic_counters.read_losses([interface]).values():
+        for name, count in held.items():
+            total[name] = min(total.get(name, 0) + count, hook.LARGEST)
+    return total
 
 
 def list_open_devices(pid: int) -> set[str]:

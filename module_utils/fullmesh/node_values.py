@@ -52,7 +52,7 @@ PUBLIC_KEY = re.compile(
 # A port of an RDMA device: mlx5_0:1. An entry of its GID table, by its number. A counter of its driver.
 RDMA_PORT = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}:[0-9]{1,3}\Z")
 GID_ENTRY = re.compile(r"\A[0-9A-Fa-f:]{1,39}\Z")
-COUNTER = re.compile(r"\A[a-z][a-z0-9_]{0,39}\Z")
+COUNTER = re.compile(r"\A[a-z][a-z0-9_.]{0,39}\Z")
 SHA256 = re.compile(r"\A[0-9a-f]{64}\Z")
 # An absolute path without "..", control characters and template marks.
 PATH_OR_NONE = re.compile(r"\A(?:(?!.*/\.\.(?:/|\Z))/[^\x00-\x1f\x7f{}]{0,1023})?\Z")

@@ -214,6 +214,24 @@ except Exception as error:
 """
 
 
+COUNTED = """
+import sys
+sys.path.insert(0, {path!r})
+from fullmesh.facts.nic_counters import read_statistics
+print(read_statistics("eth2")["rx_queue_0_packets"])
+"""
+
+
+def test_the_counters_of_a_nic_are_read_without_ethtool(lab: RdmaLab) -> None:
+    """The NIC is QEMU's virtio-net, and the machine does not have the program."""
+    machine = lab.machines["rdma1"]
+    program = COUNTED.format(path=PROGRAM).encode()
+    assert machine.run_command("command -v ethtool", check=False) == ""
+    before = int(machine.run_command("python3 -", program))
+    lab.observe()
+    assert int(machine.run_command("python3 -", program)) > before
+
+
 def test_too_little_lockable_memory_is_named(lab: RdmaLab) -> None:
     """Root has no such limit, so this try runs as another account."""
     said = lab.machines["rdma1"].run_command("python3 -", LOCKED.format(path=PROGRAM).encode())

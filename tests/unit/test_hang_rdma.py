@@ -71,6 +71,24 @@ def test_a_rank_has_only_the_ports_of_devices_that_it_has_open(sysfs: Path) -> N
     assert "start" not in unknown
 
 
+def test_a_port_has_the_lost_packets_of_its_nics(
+    sysfs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only now: the hook of a rank does not read them."""
+    held = {"ens2f0": {"rx_discards_phy": 4, "rx_dropped.nic": 1}, "ens2f1": {"rx_discards_phy": 3}}
+    asked: list[list[str]] = []
+    monkeypatch.setattr(
+        hang_rdma.nic_counters, "read_losses", lambda names: (asked.append(names), held)[1]
+    )
+    (found,) = hang_rdma.read_node_ports()
+    losses = {"rx_discards_phy": 7, "rx_dropped.nic": 1}
+    assert found["now"] == {**STATE, "errors": {**STATE["errors"], **losses}}
+    assert contract.convert_value(RankRdmaPort, found) == found
+    assert asked == [["ens2"]]
+    assert hook.read_rdma_ports() == {"mlx5_1:1": STATE}
+    del sysfs
+
+
 def test_a_nic_that_hangs_does_not_delay_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, silent = os.pipe()
     monkeypatch.setattr(hook, "read_rdma_ports", lambda: (os.read(reading, 1), {})[1])

@@ -729,3 +729,50 @@ def test_nccl_is_compared_with_the_sum_of_its_rails(
             port["pcie"] = lanes
         seen.survey(name).update(rdma=held["rdma"], environment=held["environment"])
     assert round(gpu.find_expected_speed(seen)[1]) == speed
+
+
+def test_counters_of_the_device_and_of_its_nic_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The NIC is the interface of the target's own address."""
+    port = tmp_path / "rxe1/ports/1"
+    make_port_files(port, {0: (make_gid(1, 12), "RoCE v2"), 3: (GID, "RoCE v2")})
+    (port / "gid_attrs/ndevs").mkdir()
+    for index, interface in ((0, "ens9"), (3, "ens2")):
+        (port / f"gid_attrs/ndevs/{index}").write_text(interface + "\n")
+    (port / "hw_counters").mkdir()
+    counter = port / "hw_counters/out_of_sequence"
+    counter.write_text("7\n")
+    losses = {"ens2": {"rx_discards_phy": 1, "rx_crc_errors_phy": 5}}
+    asked: list[set[str]] = []
+    monkeypatch.setattr(rdma, "BASE", str(tmp_path))
+    monkeypatch.setattr(rdma, "read_losses", lambda names: (asked.append(names), losses)[1])
+
+    def try_pairs(*_: object) -> list[object]:
+        counter.write_text("9\n")
+        losses["ens2"] = {"rx_discards_phy": 4, "rx_crc_errors_phy": 5, "rx_prio0_discards": 3}
+        return []
+
+    monkeypatch.setattr(rdma, "try_pairs", try_pairs)
+    me: Any = {"node": UB, "address": "", "token": "", "payload": 0}
+    target: Any = {"device": "rxe1", "port": 1, "gid": GID}
+    found = rdma.probe_rdma([target], me, 0.0)
+    assert found["counters"] == {"rxe1:1 out_of_sequence": 2, "ens2 rx_discards_phy": 3}
+    assert asked == [{"ens2"}, {"ens2"}]
+
+
+@pytest.mark.parametrize(
+    ("counter", "fix"),
+    [
+        ("ens2 rx_discards_phy", "because the NIC's buffers were full"),
+        ("ens2 rx_dropped.nic", "because the NIC's buffers were full"),
+        ("ens2 rx_crc_errors_phy", "check cable, optics and flow control"),
+        ("rxe1:1 out_of_sequence", "check cable, optics and flow control"),
+    ],
+)
+def test_discarded_packets_are_a_matter_of_flow_control(counter: str, fix: str) -> None:
+    seen = records.build_cluster()
+    seen.nodes[UB]["links"]["rdma"] = {"pairs": [], "counters": {counter: 3}}
+    (finding,) = rdma_tries.check_rdma(seen)
+    assert (finding.code, finding.node, finding.seen) == ("VC-230", UB, f"{counter} +3")
+    assert fix in finding.fix

@@ -30,6 +30,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..detach import drop_descriptors_except
+from ..facts.nic_counters import read_losses
 from ..facts.sockets import find_address_family
 from ..foreign_text import parse_decimal, parse_foreign_json
 from ..schema.ladder import RDMA_LARGE_COUNT, RDMA_SMALL_COUNT
@@ -542,9 +543,24 @@ def end_hung(child: int, reading: int, target: RdmaTarget) -> RdmaResult:
     return describe_untried(target, "hung", "SIGKILL")
 
 
+def list_interfaces(target: RdmaTarget) -> list[str]:
+    """Return the network interfaces that have a target's own address, according to the GID table."""
+    folder = f"{BASE}/{target['device']}/ports/{target['port']}"
+    entries = [one["index"] for one in list_gids(folder) if one["gid"] == target["gid"]]
+    return [read_kernel_file(f"{folder}/gid_attrs/ndevs/{index}") for index in entries]
+
+
 def read_counters(targets: list[RdmaTarget]) -> dict[str, int]:
-    """Return the error counters of the devices that take part: ``mlx5_0:1 out_of_sequence`` -> count."""
-    found: dict[str, int] = {}
+    """Return the error counters of the devices that take part, and the counters of lost packets of their NICs.
+
+    As ``mlx5_0:1 out_of_sequence`` -> count, and ``ens1f0np0 rx_discards_phy`` -> count.
+    """
+    interfaces = {name for one in targets for name in list_interfaces(one)}
+    found = {
+        f"{nic} {name}": count
+        for nic, held in read_losses(interfaces).items()
+        for name, count in held.items()
+    }
     for device, port in sorted({(one["device"], one["port"]) for one in targets}):
         for name in COUNTERS:
             text = read_kernel_file(f"{BASE}/{device}/ports/{port}/hw_counters/{name}")

@@ -186,7 +186,10 @@ class RdmaRate(TypedDict):
 
 
 class RdmaProbeBase(TypedDict):
-    """The tries of a node. ``counters``: error counters of its devices that grew meanwhile, ``mlx5_0:1 NAME``."""
+    """The tries of a node.
+
+    ``counters``: growth of the error counters of its devices (``mlx5_0:1 NAME``) and NICs (``ens1f0np0 NAME``).
+    """
 
     pairs: list[RdmaResult]
     counters: dict[str, int]

@@ -26,6 +26,9 @@ UNTRIED = {
     "fork": "no process could be started",
 }
 SWAPPED = "VC-227"
+# In the name of a NIC's counter of packets that arrived and were discarded: rx_discards_phy, rx_dropped.nic.
+DISCARDED = ("discard", "dropped")
+FLOW = "flow control (PFC, ECN) on the NIC and the switch, because the NIC's buffers were full"
 LOST = ("IBV_WC_RETRY_EXC_ERR", "")  # "" is no completion until the deadline
 GONE, NO_PATH = ("gid", "gid_type"), "rtr"
 # Steps that fail on one node alone -> the reason.
@@ -384,6 +387,7 @@ def find_grown_counters(seen: ClusterObservations) -> Iterator[Finding]:
         grown = seen.nodes.get(name, {}).get("links", {}).get("rdma", {}).get("counters", {})
         if grown and name not in failed:
             shown = join_names([f"{key} +{count}" for key, count in sorted(grown.items())][:6])
+            discarded = any(word in key for key in grown for word in DISCARDED)
             yield Finding(
                 "VC-230",
                 "L2",
@@ -391,7 +395,8 @@ def find_grown_counters(seen: ClusterObservations) -> Iterator[Finding]:
                 node=name,
                 seen=shown,
                 expected=f"no growth during {RDMA_SMALL_COUNT + RDMA_LARGE_COUNT} messages in each direction",
-                fix=f"on {name}: check cable, optics and flow control (PFC, ECN). Check: rdma statistic; ethtool -S",
+                fix=f"on {name}: check {FLOW if discarded else 'cable, optics and flow control (PFC, ECN)'}. "
+                "Check: rdma statistic; ethtool -S",
                 severity=WARNING,
             )
 

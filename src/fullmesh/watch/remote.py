@@ -36,6 +36,7 @@ MODULES = (
     "fullmesh_hang_answer",
     "fullmesh_hang_ras",
     "fullmesh_hook",
+    "fullmesh_nic_counters",
     "fullmesh_hang_rdma",
     "fullmesh_hang_look",
     "fullmesh_hang",

@@ -9,4 +9,5 @@ from causes.rdma import set_results
 
 CHANGES = {
     "RDMA counters": Change(UB, set_results(counters={"rxe1:1 out_of_seq_request": 3})),
+    "discarded packets": Change(UB, set_results(counters={"ens2f0np0 rx_prio3_discards": 3})),
 }

@@ -225,6 +225,24 @@ def test_an_rdma_port_that_loses_packets_is_shown_with_both_ends() -> None:
     assert "n1 mlx5_1 (ens2): out_of_sequence +1" in finding.seen
 
 
+def test_a_nic_that_discards_packets_is_named() -> None:
+    """The rank's start has no such counter, so both samples are compared."""
+
+    def discard(samples: Any) -> None:
+        hang_records.uses_rdma(samples, rail="rail1")
+        for number, sample in enumerate(samples):
+            sample[1]["rdma"][0]["now"]["errors"]["rx_prio3_discards"] = 100 + number
+            sample[0]["rdma"][0]["now"]["errors"].update(
+                rx_discards_phy=7, rx_crc_errors_phy=number
+            )
+
+    (finding,) = judge_job(hang_records.change_samples("network", discard))
+    assert "the NIC of n2 discards packets that arrive on rail1 (mlx5_1, ens2)" in finding.cause
+    assert "n2 rail1 (mlx5_1, ens2): rx_prio3_discards +1" in finding.seen
+    assert "n1 mlx5_1 (ens2): rx_crc_errors_phy +1" in finding.seen
+    assert "rx_discards_phy" not in finding.seen
+
+
 def test_an_rdma_port_that_is_down_is_named() -> None:
     def cut(samples: Any) -> None:
         hang_records.uses_rdma(samples, state="DOWN")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fullmesh.causes.hang.job import ObservedJob
 from fullmesh.observed.hang import RankRdmaPort, RdmaPortState
 from fullmesh.verify.rdma_pairs import gid_to_address
+from fullmesh.verify.rdma_tries import DISCARDED
 
 ACTIVE = "ACTIVE"
 # Packets without an acknowledgement: mlx5, and soft-RoCE.
@@ -40,15 +41,24 @@ class UsedPort:
         more = ", ".join(filter(None, words))
         return self.port.get("rail", name) + (f" ({more})" if more else "")
 
+    def list_discards(self) -> tuple[str, ...]:
+        """Return the NIC's counters of discarded packets."""
+        return tuple(
+            name for name in self.port["now"]["errors"] if any(word in name for word in DISCARDED)
+        )
+
     def count_errors(self, names: Sequence[str], *, recent: bool) -> dict[str, int]:
-        """Return the counters that grew since the rank started, or since the sample before if *recent*."""
-        first = self.before if recent else self.port.get("start")
-        if first is None:
+        """Return the counters that grew since the rank started, or since the sample before if *recent*.
+
+        The rank's start has no counters of the NIC, so these are always compared with the sample before.
+        """
+        start = self.port.get("start")
+        if (self.before if recent else start) is None:
             return {}
         now = self.port["now"]["errors"]
-        grown = {
-            name: now[name] - first["errors"].get(name, now[name]) for name in names if name in now
-        }
+        first = {**now, **(self.before["errors"] if self.before else {})}
+        first.update(start["errors"] if start and not recent else {})
+        grown = {name: now[name] - first[name] for name in names if name in now}
         return {name: count for name, count in grown.items() if count > 0}
 
 
@@ -84,12 +94,14 @@ def list_used_ports(job: ObservedJob, ranks: Sequence[int]) -> list[UsedPort]:
 
 
 def describe_stalled_ports(ports: Sequence[UsedPort]) -> Iterator[str]:
-    """Describe the ports that are down, or whose packets are not acknowledged now."""
+    """Describe the ports that are down, whose packets are not acknowledged now, or whose NIC discards packets."""
     for one in ports:
         if one.port["state"] not in ("", ACTIVE):
             yield f"{one.label} of {one.host} is {one.port['state']}"
         elif one.count_errors(UNACKNOWLEDGED, recent=True):
             yield f"packets that {one.host} sends on {one.label} are not acknowledged"
+        elif one.count_errors(one.list_discards(), recent=True):
+            yield f"the NIC of {one.host} discards packets that arrive on {one.label}"
 
 
 def describe_port_counters(ports: Sequence[UsedPort]) -> list[str]:

@@ -1,0 +1,1 @@
+../module_utils/fullmesh/facts/nic_counters.py
