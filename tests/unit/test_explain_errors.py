@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from test_explain_log import (
     HEALTHY,
     list_folded,
@@ -789,6 +790,47 @@ PRINTED: list[tuple[str, str]] = [
         "error:  mpi/pmix_v4: init: (null) [0]: mpi_pmix.c:197: pmi/pmix: can not load PMIx library",
     ),
 ]
+
+
+WORDINGS = [
+    (code, text)
+    for code, texts in yaml.safe_load(
+        (Path(__file__).parent / "data/printed_lines.yml").read_text("utf-8")
+    ).items()
+    for text in texts
+]
+
+
+@pytest.mark.parametrize(("code", "text"), WORDINGS)
+def test_other_wordings_of_a_cause_name_it(code: str, text: str) -> None:
+    assert list_heads(verdict_of(text + "\n"))[0] == code
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        (
+            "pydantic.ValidationError: 1 validation error for VllmConfig\n  Value error, 40 heads must be divisible",
+            "Value error, 40 heads",
+        ),
+        (
+            "[rank0]: RuntimeError: Error(s) in loading state_dict for Net:\n[rank0]:  size mismatch for a.weight",
+            "for Net: size mismatch for a.weight",
+        ),
+        (
+            "terminate called after throwing an instance of 'c10::Error'\n  what():  no such device 8",
+            "'c10::Error' no such device 8",
+        ),
+    ],
+)
+def test_a_message_in_the_next_line_is_quoted(text: str, quoted: str) -> None:
+    assert quoted in verdict_of(text + "\n").heads[0].sentence
+
+
+def test_the_programs_own_error_precedes_the_ranks_that_then_miss() -> None:
+    own = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "t.py", line 3, in f\n[rank1]: KeyError: 1\n'
+    joined = "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 1/2 clients joined.\n"
+    assert list_heads(verdict_of(own, joined)) == ["LG-319"]
 
 
 @pytest.mark.parametrize(("code", "text"), PRINTED, ids=[code for code, _ in PRINTED])

@@ -75,6 +75,9 @@ EXCEPTION = re.compile(
     r"|^Assertion (?:error |failed: )\S"
     # of a module of exceptions
     r"|^(?:[a-z_]\w{0,60}\.){0,10}(?:errors?|_?exceptions?|exc|zipfile)\.[A-Z]\w{0,60}: \S"
+    # of a class whose name says it
+    r"|^(?:[a-z_]\w{0,60}\.){1,10}[A-Z]\w{0,40}?(?:Broken|Mismatch|NotFound|Unavailable|Denied|Refused|Exhausted|Lost"
+    r"|Timeout|Failed|Failure|Killed|Died|Closed|Enabled)\w{0,20}: \S|^Broken\w{2,20}Pool: \S"
 )
 ENDS_TRACEBACK = re.compile(r"[A-Za-z_][\w.]{0,200}(?:\([\w., ']{0,80}\))?(?:: |:?\s*$)")
 CRASH = re.compile(
@@ -257,13 +260,17 @@ SIGN = re.compile(
     r"|(?:caught|due to|because of|hit|got) .{0,60}\btime-?out|does(?: not|n't) exist|no such \w+"
     r"|(?:mem\w*|illegal|invalid) (?:access|argument|device|address|instruction|fault)|out of memory|no space left"
     r"|loss (?:is|was|became|=) (?:nan|inf)"
+    r"|abruptly|unknown authority|i/o timeout|(?:is|are) too open|undefined symbol|did not receive grad"
+    r"|is lost|does(?: not|n't) match|not (?:compatible|reachable|recogni[sz]ed|loaded|ready)\b(?! yet)"
     r"|broken pipe|connection reset|(?:device|resource) busy|temporarily unavailable|unexpected(?:ly)?"
     r"|(?:image ?pull|crash ?loop) ?back-?off|back-off|err ?image ?pull|oom-?killed|evicted)(?![\w-])"
     r"|(?<![\w-])error(?= (?:\d+\b|in\b|at\b|code\b|while\b|when\b|during\b|from\b)|: (?!-?\d+\.\d))"
     r"|(?<![\w-])exit(?:ed|s)?(?:[ _-]with)?[ _-]?(?:code|status)\W{1,8}(?:[1-9]|-\d)|\bexited,? code=(?!exited)\w"
     r"|\b(?:CUDA|HSA_STATUS|CCL|PMIX|UCS|OMPI|MPI)_ERR(?:OR)?(?:_[A-Z]+)+\b|\b(?:cuda|hip)Error[A-Z]\w+"
     r"|(?<![\w-])already (?:in use|allocated)(?![\w-])|\bno matching \w+|\bno module named\b"
-    r"|\bpage fault\b|\bptxas fatal\b"
+    r"|\bpage fault\b|\bptxas fatal\b|\bUncorrect\w+ \(Fatal\)|\bring \S{1,30} timeout\b"
+    r"|\bE(?:NOTFOUND|CONN[A-Z]+|ADDRINUSE|HOSTUNREACH|TIMEDOUT|ACCES|NOSPC|NOMEM|MFILE|PIPE)\b"
+    r"|\bSignal \d{1,2} \(SIG[A-Z]+\)"
     r"|\w(?:Error|Exception):\s*$|\bwatchdog[ _]timeout\b|\b[Nn]vlink error\b"
     r"|^(?:\[rank\d{1,7}\]: ?)?(?:Stop(?:Async)?Iteration|KeyboardInterrupt|SystemExit|GeneratorExit)(?:: [1-9-].*)?$"
     r"|\bCU\w{2,6}_STATUS_(?!SUCCESS)[A-Z]|\bBUG: |\bOops: |\[Hardware Error\]"
@@ -355,6 +362,24 @@ CONSEQUENCE = re.compile(
 def is_consequence(line: str) -> bool:
     """Return whether an error usually follows from the end of another process."""
     return is_wrapper(line) or bool(CONSEQUENCE.search(line[:SEEN]))
+
+
+# a line whose next one has the message
+ANNOUNCES = re.compile(
+    r":\s*$|\bvalidation errors? for \w+\s*$|^terminate called after throwing|\bHCCL error in: \S+\s*$"
+)
+LINE_PREFIX = re.compile(
+    r"^(?:\[rank\d{1,7}\]:|\(\w[^()\n]{0,60}pid=\d{1,9}[^()\n]{0,40}\)"
+    r"|(?:ERROR|CRITICAL) \d\d-\d\d [\d:]{8} \[[\w./]{1,80}:\d{1,6}\]|\s|what\(\):)+"
+)
+MOST_MORE = 200  # characters
+
+
+def find_announced_text(line: str, following: str) -> str:
+    """Return the message in the line after one that only announces it, else an empty text."""
+    if not ANNOUNCES.search(line[:SEEN]) or TRACEBACK in following:
+        return ""
+    return LINE_PREFIX.sub("", following[:SEEN]).strip()[:MOST_MORE]
 
 
 # a line of a traceback that says where the error is

@@ -11,6 +11,7 @@ from fullmesh.causes.launch.patterns import BROKEN
 from fullmesh.causes.logs import (
     FACTS,
     MOST_LINES,
+    RANK_FAILURE_EFFECTS,
     ExplainOptions,
     Fact,
     LogCause,
@@ -39,6 +40,8 @@ CAUSES: dict[str, LogCause] = {
     code: cause for code, cause in sorted(load_causes("LG").items()) if isinstance(cause, LogCause)
 }
 SAME_FILE = 2
+# findings that the program's own error may explain
+ENDS = (*BROKEN, *RANK_FAILURE_EFFECTS, "LG-302", "LG-320", "LG-722")
 MOST_KEYS = 24  # findings of one code, since a hostile log can name any number of addresses
 MOST_HITS = 20000  # lines per file and needle to examine closely
 MOST_FACTS = 400
@@ -337,7 +340,7 @@ def judge_logs(tally: Tally) -> LogVerdict:
             for pattern in finding.cause.patterns
         )
     is_unexplained = not any(f.severity == Severity.CAUSE for f in kept)
-    if is_unexplained or codes.intersection(BROKEN):
+    if is_unexplained or codes.intersection(ENDS):
         own = tally.errors.find_own_error()
         kept += [own] if own is not None else []
     if not any(f.severity == Severity.CAUSE for f in kept):

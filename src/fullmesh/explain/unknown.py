@@ -25,6 +25,7 @@ from fullmesh.explain.error_lines import (
     TRACEBACK,
     ErrorKind,
     classify_line,
+    find_announced_text,
     find_libraries,
     is_advice,
     is_caught_exception,
@@ -73,6 +74,7 @@ class ErrorLine:
         survivable: whether the process may have continued after it.
         place: where the program raised it.
         own: its exception and message, if it is one of the program's own.
+        more: the next line, if the message only announces it.
     """
 
     kind: ErrorKind
@@ -81,6 +83,7 @@ class ErrorLine:
     survivable: bool = True
     place: str = ""
     own: tuple[str, str] | None = None
+    more: str = ""
 
     def is_cleared_by(self, *, progress: int, finished: int) -> bool:
         """Return whether progress or success in these lines shows that the job survived the error."""
@@ -372,7 +375,9 @@ class UnknownErrors:
         who = f" (rank {first.evidence.rank})" if first.evidence.rank else ""
         place = f"{first.evidence.file}:{first.evidence.line}"
         raised = f" It was raised in {clean_and_shorten(first.place)}." if first.place else ""
-        text = clean_and_shorten(first.evidence.text, QUOTED)
+        text = " ".join(
+            clean_and_shorten(t, QUOTED) for t in (first.evidence.text, first.more) if t
+        )
         if raised:
             text = text.rstrip(".") + "."
         start = "The first one is in" if len(strong) > 1 else "In"
@@ -389,7 +394,7 @@ class UnknownErrors:
         error, message = first.own
         fields = {
             "error": error,
-            "message": message[:QUOTED].rstrip("."),
+            "message": f"{message[:QUOTED]} {first.more}".strip().rstrip("."),
             "rank": first.evidence.rank or "?",
             "place": f" It was raised in {first.place}." if first.place else "",
         }
@@ -511,7 +516,8 @@ def _collect_error_line(
     kind = classify_line(line)
     if kind is not None:
         state.find_advice(name, block, number, start)
-        error = ErrorLine(kind, _make_evidence(name, number, line))
+        more = find_announced_text(line, _read_next_line(block.text, end))
+        error = ErrorLine(kind, _make_evidence(name, number, line), more=more)
         if kind is ErrorKind.EXCEPTION:
             above = block.text[find_line_bounds(block.text, at, CUT_FRAMES)[0] : start]
             frames = [frame for row in above.split("\n") if (frame := parse_frame(row))]
@@ -555,11 +561,18 @@ def _find_traceback_end(
                 survivable=traceback.survivable,
                 place=traceback.place,
                 own=None if traceback.is_secondary else parse_own_error(line),
+                more=find_announced_text(line, _read_next_line(block.text, end)),
             )
             echoes = is_echo(line) or is_wrapper(line)
             found[number] = None if traceback.ignored or echoes else error
             traceback.echo = error if echoes and not traceback.ignored else None
         at, number = end + 1, number + 1
+
+
+def _read_next_line(text: str, end: int) -> str:
+    """Return the line after the one that ends at a position."""
+    stop = text.find("\n", end + 1)
+    return text[end + 1 : stop if stop != -1 else len(text)]
 
 
 def _make_evidence(name: str, number: int, line: str) -> LogLine:

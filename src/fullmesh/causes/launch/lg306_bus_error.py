@@ -59,6 +59,14 @@ CAUSE = LogCause(
             rf"{UNNAMED}(?:_multiprocessing\.SemLock|_posixshmem\.shm_open)\(.{{0,400}}\[Errno 28\]",
             before=4,
         ),
+        Pattern(
+            "unable to write to file </torch_",
+            UNNAMED + r"unable to write to file </torch_[^>]{1,80}>\s*$",
+        ),
+        Pattern(
+            "unable to allocate shared memory",
+            UNNAMED + r"unable to allocate shared memory\(shm\) for file <[^>]{1,80}>: No space",
+        ),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     derive=derive_rank_host,

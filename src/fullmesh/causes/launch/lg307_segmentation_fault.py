@@ -48,6 +48,9 @@ CAUSE = LogCause(
         *build_signal_patterns(11, "SIGSEGV"),
         *build_crash_patterns(11, "SIGSEGV"),
         Pattern("segfault at ", r"\w\[\d+\]: segfault at [0-9a-f]+ ip (?P<rank>)(?P<host>)"),
+        Pattern(
+            "Segfault encountered", r"!!!!!!! Segfault encountered !!!!!!!(?P<rank>)(?P<host>)"
+        ),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     derive=derive_rank_host,

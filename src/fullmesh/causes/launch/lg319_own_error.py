@@ -20,7 +20,7 @@ from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, RecordedLog
 CAUSE = LogCause(
     "LG-319",
     __doc__,
-    explains=(Explains((*RANK_FAILURE_EFFECTS, "LG-320")),),
+    explains=(Explains((*RANK_FAILURE_EFFECTS, "LG-302", "LG-320", "LG-722")),),
     weight=68,
     recorded=(
         RecordedLog("unknown argument", "train.py: error: unrecognized arguments: --ranks=0"),

@@ -51,6 +51,7 @@ CAUSE = LogCause(
             "ssh exited with exit code 255", r"(?P<detail>\S{1,80}: ssh exited with exit code 255)"
         ),
         Pattern("ermission denied", r"(?P<detail>Permission denied \((?:[a-z-]{1,30},?){1,6}\))"),
+        Pattern("UNPROTECTED PRIVATE KEY", r"(?P<detail>UNPROTECTED PRIVATE KEY FILE)"),
     ),
     yields=True,
     weight=83,

@@ -54,6 +54,17 @@ CAUSE = LogCause(
             ": No such file or directory",
             r"(?:bash|sh|ksh|zsh): (?:line \d{1,6}: )?(?P<detail>(?:/[\w.+-]{1,80}){1,12}): No such file",
         ),
+        # a shebang, and a script without the right to run
+        Pattern(
+            "env: ",
+            r"\benv: \W?(?P<detail>[\w.+-]{1,40})\W?: (?:No such file or directory|Permission denied)",
+        ),
+        Pattern(
+            ": Permission denied",
+            r"(?:bash|sh|ksh|zsh): (?:line )?(?:\d{1,6}: )?(?P<detail>[\w./+-]{1,200}): Permission denied\s*$",
+        ),
+        # DeepSpeed
+        Pattern("' not installed.", r"rror: launcher '(?P<detail>\w{1,40})' not installed"),
         Pattern("HYDU_create_process", r"execvp error on file (?P<detail>\S{1,120})"),
         Pattern(
             "as it could not access or execute an executable",
@@ -63,10 +74,11 @@ CAUSE = LogCause(
             ": No module named ", r"\bpython[\d.]{0,5}: (?P<detail>No module named [\w.]{1,80})"
         ),
         Pattern(
-            ": command not found",
+            "not found",
             (
-                r"(?:bash|sh|ksh|zsh): (?:line \d{1,6}: )?(?P<detail>(?:torchrun|python[\d.]{0,5}|srun"
-                r"|mpirun|ray|vllm|deepspeed|accelerate)): command not found"
+                r"(?:bash|sh|ksh|zsh): (?:line )?(?:\d{1,6}: )?(?P<detail>(?:torchrun|python[\d.]{0,5}|srun"
+                r"|mpirun|mpiexec|ray|vllm|deepspeed|accelerate|orted|prted|pdsh|ssh|sshd|uv|conda|docker|podman|sbatch"
+                r"|enroot|apptainer|singularity|kubectl|sglang|numactl|ibstat|hydra_pmi_proxy)): (?:command )?not found"
             ),
         ),
     ),

@@ -38,6 +38,9 @@ SHOWN = tuple(
                 r"Requested: \d{1,4}, Available: \d{1,4})"
             ),
         ),
+        Pattern(
+            "Unable to attach or mount volumes", r"(?P<detail>Unable to attach or mount volumes)"
+        ),
         Pattern("Multi-Attach error", r"(?P<detail>Multi-Attach error for volume)"),
         Pattern(
             '" not found',

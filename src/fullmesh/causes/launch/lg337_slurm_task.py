@@ -26,6 +26,13 @@ CAUSE = LogCause(
             " launch failed: ",
             r"srun: error: (?P<detail>[Tt]asks? [\d,-]{1,40} launch failed: [\w ]{5,80})",
         ),
+        Pattern(
+            "rolog",
+            r"\bslurm\w*\b.{0,80}?error: .{0,80}(?P<detail>[Pp]rolog\w{0,10}(?: launch)? fail(?:ed|ure).{0,80})",
+        ),
+        Pattern(
+            "rolog launch failure", r"srun: error: .{0,80}(?P<detail>[Pp]rolog launch failure)"
+        ),
     ),
     severity=Severity.SYMPTOM,
     follows_any=True,

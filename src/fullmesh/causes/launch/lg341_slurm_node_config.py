@@ -44,6 +44,10 @@ CAUSE = LogCause(
         Pattern(
             "without gres.conf", r"fatal: (?P<detail>Can not use gres/\w{1,20} without gres\.conf)"
         ),
+        Pattern(
+            "this slurmd's NodeName",
+            r"fatal: (?P<detail>Unable to determine this slurmd's NodeName)",
+        ),
     ),
     weight=84,
 )

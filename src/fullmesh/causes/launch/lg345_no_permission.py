@@ -17,12 +17,41 @@ to one of its own (HF_HOME, TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, XDG_CACHE
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, RecordedLog
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern, RecordedLog
 
+# no rank and no place of a traceback
+UNRAISED = (("rank", "?"), ("place", ""))
 CAUSE = LogCause(
     "LG-345",
     __doc__,
+    examples=("mkdir: cannot create directory '/checkpoints': Permission denied",),
+    patterns=(
+        Pattern(
+            "ermission denied",
+            (
+                r"\A(?!.*(?:pyxis|enroot|spank)).*?"
+                r"(?P<error>\b(?:mkdir|touch|cp|mv|rm|tee|ln|tar|cat|chmod|chown|install|rsync|unzip): "
+                r"(?:cannot |can't )?[\w ]{0,40}?) ?(?P<message>['\"]?/?[\w./~+-]{1,200}['\"]?: Permission denied)"
+            ),
+            fields=UNRAISED,
+        ),
+        # Go, Rust and C++
+        Pattern(
+            "ermission denied",
+            (
+                r"(?P<error>\b(?:open|mkdir|write|create|rename|unlink|chdir)) "
+                r"(?P<message>/[\w./+-]{1,200}: permission denied)"
+            ),
+            fields=UNRAISED,
+        ),
+        Pattern(
+            "ermission denied (os error",
+            r"(?P<error>\w{2,40}) ?.{0,80}?: (?P<message>Permission denied \(os error 13\))",
+            fields=UNRAISED,
+        ),
+    ),
     explains=(Explains((*RANK_FAILURE_EFFECTS, "LG-320")),),
+    yields=True,
     weight=68,
     recorded=(
         RecordedLog(

@@ -54,6 +54,38 @@ def build_signal_patterns(number: int, name: str) -> tuple[Pattern, ...]:
             "exitcode=-",
             rf"ProcessFailure\(local_rank=.{{0,80}}\bexitcode=-{number},(?P<rank>)(?P<host>)",
         ),
+        # MPICH and Intel MPI
+        Pattern(
+            f"(signal {number})", rf"EXIT STRING: .{{1,60}}\(signal {number}\)(?P<rank>)(?P<host>)"
+        ),
+        Pattern("KILLED BY SIGNAL: ", rf"KILLED BY SIGNAL: {number} \((?P<rank>)(?P<host>)"),
+        # Python's subprocess, systemd, and the 128 + N of shells, Docker and Kubernetes
+        Pattern(
+            "died with <Signals.", rf"died with <Signals\.{name}: {number}>(?P<rank>)(?P<host>)"
+        ),
+        Pattern(
+            f"status={number}/",
+            rf"\bcode=(?:killed|dumped), status={number}/{name[3:]}(?P<rank>)(?P<host>)",
+        ),
+        *(
+            Pattern(
+                needle,
+                rf"(?i)(?<!\w){words} {{0,4}}{128 + number}\)?(?![\w.])(?P<rank>)(?P<host>)",
+            )
+            for needle, words in (
+                (f"xit code {128 + number}", "exit code"),
+                (
+                    f"with code {128 + number}",
+                    "(?:exited|terminated|ended|finished|failed) with code",
+                ),
+                (f"xit status {128 + number}", "exit status"),
+                (f"xit Code:    {128 + number}", "exit code:"),
+                (f"xitCode:{128 + number}", "exitcode:"),
+                (f"xit code: {128 + number}", "exit code:"),
+                (f"xitCode={128 + number}", "exitcode="),
+                (f"xited ({128 + number})", r"exited \("),
+            )
+        ),
         # text-generation-inference
         Pattern(
             "signaled to shutdown with signal ",

@@ -30,8 +30,8 @@ from fullmesh.causes.logs import (
 BUSY = Fact(
     "step waits",
     Pattern(
-        "step creation still disabled",
-        r"step creation still disabled, retrying \((?P<reason>[^)]{1,80})\)",
+        "step creation ",
+        r"step creation (?:still|temporarily) disabled, retrying \((?P<reason>[^)]{1,80})\)",
     ),
 )
 CREATED = Fact("step created", Pattern("srun: Step created"))

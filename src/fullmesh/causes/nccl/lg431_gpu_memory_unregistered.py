@@ -33,7 +33,9 @@ CAUSE = LogCause(
         ),
     ),
     patterns=(
-        Pattern("Bad address", r"(?P<detail>ibv_reg_(?:dmabuf_)?mr\w{0,12}) .{0,60}Bad address"),
+        Pattern(
+            "Bad address", r"(?P<detail>ibv_reg_(?:dmabuf_)?mr\w{0,12})[ (].{0,160}Bad address"
+        ),
         # Mooncake
         Pattern("Bad address", r"(?P<detail>Failed to register memory) \S{1,40}: Bad address"),
     ),

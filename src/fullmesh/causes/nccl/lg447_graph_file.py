@@ -26,7 +26,7 @@ CAUSE = LogCause(
         Pattern("XML ", r"(?P<detail>XML Import Channel : dev \S{1,20} not found)"),
         Pattern(
             "XML ",
-            r"NCCL WARN (?:Could not open|.{0,40}unknown) ?(?P<detail>XML Topology file)",
+            r"NCCL WARN (?:Could not open|.{0,40}unknown) ?(?P<detail>XML (?:[Tt]opology|[Gg]raph) file)",
         ),
     ),
     weight=88,

@@ -30,8 +30,8 @@ CAUSE = LogCause(
     ),
     patterns=(
         Pattern(
-            "Failed to connect to GCS at address",
-            r"Failed to connect to GCS at address (?P<address>\S{3,80}:\d{1,5}) within",
+            "onnect to GCS",
+            r"(?:Failed|[Uu]nable) to connect to GCS at(?: address)? (?P<address>\S{3,80}:\d{1,5})",
         ),
     ),
     explains=(Explains(("LG-602",)),),

@@ -47,6 +47,10 @@ CAUSE = LogCause(
             "cluster registration failed",
             r"Stopping coordination service as cluster registration failed",
         ),
+        Pattern(
+            "RuntimeError: DEADLINE_EXCEEDED: ",
+            r"(?:Xla|Jax)RuntimeError: DEADLINE_EXCEEDED: (?!Barrier timed out)",
+        ),
     ),
     weight=86,
     recorded=(

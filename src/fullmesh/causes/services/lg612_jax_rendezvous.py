@@ -36,6 +36,10 @@ CAUSE = LogCause(
             "stopped sending heartbeats",
             r"(?P<detail>tasks? (?:are|is) unhealthy \(stopped sending heartbeats\))",
         ),
+        Pattern(
+            "the JAX distributed service detected fatal errors",
+            r"(?P<detail>the JAX distributed service detected fatal errors)(?!.{0,800}DEADLINE_EXCEEDED)",
+        ),
     ),
     severity=Severity.SYMPTOM,
     follows_any=True,

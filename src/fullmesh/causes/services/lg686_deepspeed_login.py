@@ -37,6 +37,10 @@ CAUSE = LogCause(
             "'ssh -o PasswordAuthentication=no ",
             r"'ssh -o PasswordAuthentication=no (?:-p \d{1,5} )?(?P<host>\S{1,120}) hostname' returned non-zero",
         ),
+        Pattern(
+            "hostname -I']' returned",
+            r"'ssh (?:-\w \S{1,40} )?(?P<host>\S{1,120}) hostname -I'\]' returned non-zero exit status",
+        ),
     ),
     weight=94,
 )

@@ -43,6 +43,20 @@ CAUSE = LogCause(
             "A process of this unit has been killed by the OOM killer",
             r"(?P<detail>by the OOM killer)",
         ),
+        Pattern("oom-kill event", r"(?P<detail>Detected \d+ oom-kill event)"),
+        Pattern(
+            "xceeded job memory limit", r"slurm\w*: error: (?P<detail>Exceeded job memory limit)"
+        ),
+        Pattern(
+            "exceeded memory limit (",
+            r"slurm\w*: error: (?P<detail>\S{3,20}(?: \d{1,12})? exceeded memory limit)",
+        ),
+        Pattern("result 'oom-kill'", r"(?P<detail>Failed with result 'oom-kill')"),
+        Pattern(
+            "TERM_MEMLIMIT", r"(?P<detail>TERM_MEMLIMIT: job killed after reaching LSF memory)"
+        ),
+        Pattern("job killed: ", r"job killed: (?P<detail>v?mem \w{1,20} exceeded limit)"),
+        Pattern("OUT_OF_ME", r"(?<![\w'\"])(?P<detail>OUT_OF_ME(?:MORY|\+))(?![\w'\"])"),
     ),
     explains=(Explains((*RANK_FAILURE_EFFECTS, "LG-305")),),
     weight=96,

@@ -53,6 +53,20 @@ CAUSE = LogCause(
             "local storage usage exceeds", r"(?P<detail>ephemeral local storage usage exceeds)"
         ),
         Pattern("Disk quota exceeded", r"(?P<detail>Disk quota exceeded)"),
+        # commands, Docker and Go programs
+        Pattern(
+            "o space left on device",
+            (
+                r"\A(?!.*(?:/dev/shm|shared memory|\bshm\b|</torch_|SemLock|inotify|fsnotify|file watch|cgroup"
+                r"|semget|semaphore|namespace|unshare|NCCL WARN|\[Errno 28\]))"
+                r"[^\n]*: (?P<detail>[Nn]o space left on device)(?! \(os)"
+            ),
+        ),
+        Pattern("95% full", r"(?P<detail>\S{1,120} is over 95% full)"),
+        Pattern("database or disk is full", r"(?P<detail>database or disk is full)"),
+        Pattern(
+            "No usable temporary directory", r"(?P<detail>No usable temporary directory found)"
+        ),
     ),
     weight=87,
     recorded=(

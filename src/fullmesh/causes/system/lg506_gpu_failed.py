@@ -43,6 +43,11 @@ CAUSE = LogCause(
             "Unable to determine the device handle",
             r"(?P<detail>Unable to determine the device handle for GPU)",
         ),
+        Pattern("hardware stack error", r"CUDA error: (?P<detail>hardware stack error)"),
+        Pattern("GPU is lost", r"(?P<detail>(?:NVMLError\w{0,20}: )?GPU is lost)"),
+        Pattern(
+            "ardware error(UE)", r"amdgpu: .{0,60}(?P<detail>[Uu]ncorrectable hardware error\(UE\))"
+        ),
     ),
     explains=(Explains(("LG-402", "LG-403", "LG-404")),),
     weight=94,

@@ -56,6 +56,26 @@ CAUSE = LogCause(
         ),
         Pattern("Cuda failure", r"NCCL WARN Cuda failure (?:\d+ )?'out of memory'(?P<detail>)"),
         Pattern("Failed to CUDA ", r"NCCL WARN Failed to CUDA (?:m|c)alloc(?P<detail>)"),
+        # programs that are not torch, in their own words around the runtime's
+        Pattern(
+            "out of memory",
+            r"(?:[Cc]uda|CUDA|[Hh]ip|HIP|XPU|NPU|MPS)\w{0,40}\b.{0,120}(?:[Ee]rror|ERROR|[Ff]ail(?:ed|ure))\b"
+            r".{0,160}?: ['\"]?out of memory(?P<detail>)",
+        ),
+        Pattern("backend out of memory", r"(?:MPS|XPU) backend out of memory(?P<detail>)"),
+        Pattern("Allocation on device", r"OutOfMemoryError: Allocation on device(?P<detail>)"),
+        Pattern("out_of_memory: CUDA", r"bad_alloc: out_of_memory: CUDA error(?P<detail>)"),
+        *(
+            Pattern(words, rf"(?:rror|ailed|eturns|ailure).{{0,200}}\b{words}\b(?P<detail>)")
+            for words in (
+                "CUDA_ERROR_OUT_OF_MEMORY",
+                "hipErrorOutOfMemory",
+                "cudaErrorMemoryAllocation",
+                "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+                "ErrorOutOfDeviceMemory",
+                "kIOGPUCommandBufferCallbackErrorOutOfMemory",
+            )
+        ),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=91,

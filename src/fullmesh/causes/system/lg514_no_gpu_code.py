@@ -33,6 +33,11 @@ CAUSE = LogCause(
         Pattern("option 'gpu-name'", r"ptxas\S{0,20} fatal +: Value '\w{3,12}' is not defined"),
         Pattern("TensileLibrary", r"rocBLAS error: Cannot read \S{1,200}TensileLibrary"),
         Pattern("invalid device function", r"(?:CUDA|HIP) error: invalid device function"),
+        Pattern(
+            "is not compatible with the current PyTorch",
+            r"with CUDA capability sm_\d{2,3} is not compatible with the current PyTorch installation",
+        ),
+        Pattern("CUDA_ERROR_NO_BINARY_FOR_GPU"),
     ),
     weight=92,
 )

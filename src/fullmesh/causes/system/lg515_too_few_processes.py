@@ -58,6 +58,13 @@ CAUSE = LogCause(
         Pattern("ThreadPoolBuildError", r"(?P<detail>ThreadPoolBuildError)"),
         Pattern("fork rejected by pids", r"(?P<detail>fork rejected by pids controller)"),
         Pattern("annot fork", r"(?P<detail>[Cc]annot fork)"),
+        # Go and Rust
+        Pattern("create new OS thread", r"(?P<detail>failed to create new OS thread)"),
+        Pattern("failed to spawn thread", r"(?P<detail>failed to spawn thread)"),
+        Pattern("can't create thread", r"(?P<detail>can't create thread)"),
+        Pattern(
+            "unable to create native thread", r"(?P<detail>unable to create (?:new )?native thread)"
+        ),
     ),
     weight=90,
 )

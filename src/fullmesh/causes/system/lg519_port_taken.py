@@ -41,6 +41,22 @@ TAKEN = tuple(
             "while attempting to bind on address",
             r"while attempting to bind on address(?P<detail> .{1,80}): (?:\[Errno 98\] )?address already",
         ),
+        Pattern(
+            ": bind: Address already in use",
+            r"listening socket (?P<detail>\S{1,80}): bind: Address already in use",
+        ),
+        Pattern("[Errno 48]", r"\[Errno 48\] [Aa]ddress already in use(?P<detail>)"),
+        Pattern("[WinError 10048]", r"\[WinError 10048\](?P<detail>)"),
+        Pattern(
+            "another process is utilizing it",
+            r"communication on port `(?P<detail>\d{1,5})`, but another process is utilizing it",
+        ),
+        # a program that takes the next port instead says so
+        Pattern(
+            " in use",
+            r"(?:\b[Pp]ort (?P<detail>\d{1,5}),? (?:is )?(?:already |currently )?in use)"
+            r"(?!.{0,80}(?i:trying|using|instead|next|another port|will (?:use|try)|fall|increment|switch))",
+        ),
         # Rust, Go and Docker
         Pattern(
             "ddress already in use (os error", r"[Aa]ddress already in use \(os error(?P<detail>)"
@@ -63,7 +79,7 @@ TAKEN = tuple(
         ),
         Pattern(
             "Failed to bind to address ",
-            r"rror: Failed to bind to address (?P<detail>[\w.\[\]:]{1,80})",
+            r"(?:rror|server): Failed to bind to address (?P<detail>[\w.\[\]:]{1,80})",
         ),
         Pattern(
             "No address added out of total",

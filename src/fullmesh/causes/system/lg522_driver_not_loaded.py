@@ -30,7 +30,10 @@ CAUSE = LogCause(
             "can't stat gres.conf file", r"(?P<detail>can't stat gres.conf file /dev/\S{1,60})"
         ),
         Pattern("river not loaded", r"(?P<detail>nvml error: driver not loaded)"),
-        Pattern("river Not Loaded", r"(?P<detail>nvml\w{1,30}\(\) failed: Driver Not Loaded)"),
+        Pattern(
+            "river Not Loaded",
+            r"(?P<detail>(?:nvml\w{1,30}\(\) failed|NVMLError\w{0,40}): Driver Not Loaded)",
+        ),
         Pattern(
             "communicate with the NVIDIA driver",
             r"(?P<detail>couldn't communicate with the NVIDIA driver)",

@@ -55,6 +55,18 @@ CAUSE = LogCause(
             "unknown or invalid runtime name: nvidia",
             r"(?P<detail>unknown or invalid runtime name: nvidia)",
         ),
+        Pattern("nknown runtime specified", r"(?P<detail>[Uu]nknown runtime specified nvidia)"),
+        Pattern(
+            'no runtime for "nvidia"',
+            r'(?P<detail>no runtime for "nvidia[\w-]{0,20}" is configured)',
+        ),
+        Pattern(
+            "fulfil mount request: open /",
+            r"(?P<detail>failed to fulfil mount request: open /(?!run/nvidia)[\w/.-]{1,120}nvidia[\w/.-]{1,80})",
+        ),
+        Pattern(
+            "auto-detected mode as 'legacy'", r"auto-detected mode as 'legacy'\s*(?P<detail>)$"
+        ),
     ),
     weight=90,
 )

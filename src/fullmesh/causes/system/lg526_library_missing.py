@@ -34,7 +34,8 @@ CAUSE = LogCause(
         Pattern(
             "cannot open shared object file",
             (
-                r"(?:(?:ImportError|OSError|RuntimeError): |error while loading shared libraries: "
+                r"(?:\b\w{0,40}Error: |error while loading shared libraries: |dlopen[^:\n]{0,40}: "
+                r"|[Cc]ould not load library \S{1,120} Error: "
                 r")(?P<detail>[\w./+-]{1,120}: cannot open shared object file)"
             ),
         ),
@@ -42,6 +43,13 @@ CAUSE = LogCause(
             "' not found",
             r"\.so[\w.]{0,12}: (?P<detail>version `\w{1,12}_[\d.]{1,12}' not found)",
         ),
+        Pattern(
+            "Unable to load any of {lib", r"(?P<detail>Unable to load any of \{lib[\w.]{1,60})"
+        ),
+        Pattern(
+            "DLL load failed while", r"rror: (?P<detail>DLL load failed while importing \w{1,80})"
+        ),
+        Pattern("[WinError 126]", r"(?P<detail>\[WinError 126\] .{5,120})"),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,

@@ -39,6 +39,32 @@ CAUSE = LogCause(
             r"ssh: Could not resolve hostname(?P<detail> [\w.-]{1,120})",
         ),
         Pattern("Unable to resolve ", r'rror: Unable to resolve(?P<detail> "[\w.-]{1,120}")'),
+        Pattern(
+            "ould not resolve host: ",
+            r"[Cc]ould not resolve host:(?P<detail> [\w.-]{1,120})",
+        ),
+        # Go, gRPC, Node.js and Java
+        Pattern(
+            "no such host", r"\blookup(?P<detail> [\w.-]{1,120})(?: on \S{1,80})?: no such host"
+        ),
+        Pattern("dial tcp: lookup ", r"dial tcp: lookup(?P<detail> [\w.-]{1,120}): i/o timeout"),
+        Pattern(
+            "DNS resolution failed", r"DNS resolution failed(?: for(?P<detail> [\w.:-]{1,120}))?"
+        ),
+        Pattern("getaddrinfo ENOTFOUND", r"getaddrinfo ENOTFOUND(?P<detail> [\w.-]{1,120})"),
+        Pattern("getaddrinfo EAI_AGAIN", r"getaddrinfo EAI_AGAIN(?P<detail> [\w.-]{1,120})"),
+        Pattern("UnknownHostException", r"UnknownHostException:(?P<detail> [\w.-]{1,120})"),
+        Pattern(
+            "getaddrinfo",
+            r"\A(?!.*(?:https?:|HTTPS?Conn)).*rror: .{0,200}getaddrinfo(?:\(\))?(?: failed)?:? "
+            r"(?P<detail>)(?:Name or service not known"
+            r"|Temporary failure in name resolution|nodename nor servname)",
+        ),
+        Pattern(
+            "emporary failure in name resolution",
+            r"\A(?!.*(?:https?:|HTTPS?Conn)).*(?:rror|FATAL|ailed)\b.{0,200}(?P<detail>)"
+            r"Temporary failure in name resolution",
+        ),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     yields=True,

@@ -81,11 +81,62 @@ CAUSE = LogCause(
         Pattern("connect to the Hub", r"(?P<detail>Couldn't connect to the Hub)"),
         Pattern(
             "Read timed out",
-            r"Timeout: HTTPSConnectionPool\(host='(?P<detail>[\w.-]{1,80})'",
+            r"(?:Timeout|Error): HTTPSConnectionPool\(host='(?P<detail>[\w.-]{1,80})'",
         ),
         Pattern(
             " Client Error: ",
             r"HTTPError: (?P<detail>40[13] Client Error: \w{1,20}(?: for url: https?://[\w.-]{1,80})?)",
+        ),
+        # Python's urllib, aiohttp, and the clients of object stores
+        Pattern("<urlopen error ", r"URLError: (?P<detail><urlopen error [^>]{1,100}>)"),
+        Pattern(": HTTP Error ", r"HTTPError: (?P<detail>HTTP Error [45]\d\d: [\w -]{2,40})"),
+        Pattern(
+            "Network is unreachable",
+            r"\b(?:httpx|httpcore|requests|urllib3)[\w.]{1,40}: (?P<detail>\[Errno 101\] Network is unreachable)",
+        ),
+        Pattern(
+            "Cannot connect to host ",
+            r"(?P<detail>Cannot connect to host (?:[\w-]{1,60}\.){1,6}[a-z]{2,10}:443)",
+        ),
+        Pattern(
+            "botocore.exceptions.",
+            r"botocore\.exceptions\.\w{1,60}: (?P<detail>(?:An error occurred \(\w{1,40}\)|Could not connect to"
+            r" the endpoint URL|Connect timeout on endpoint URL|Unable to locate)[^\n]{0,80})",
+        ),
+        Pattern(
+            "default credentials were not found",
+            r"(?P<detail>[Dd]efault credentials were not found)",
+        ),
+        Pattern(
+            "from versions: none",
+            r"(?P<detail>Could not find a version that satisfies .{3,120})\(from",
+        ),
+        Pattern(
+            "unable to access 'http", r"fatal: (?P<detail>unable to access 'https?://[^']{1,120}')"
+        ),
+        Pattern(
+            "Couldn't reach ", r"rror: (?P<detail>Couldn't reach \S{1,160})(?: on the Hub| \()"
+        ),
+        Pattern(
+            "downloading or loading vocab", r"(?P<detail>error downloading or loading vocab file)"
+        ),
+        Pattern(
+            "Consistency check failed",
+            r"rror: (?P<detail>Consistency check failed: file should be of size)",
+        ),
+        Pattern(
+            "certificate verify failed",
+            r"(?:rror|ailed)\b.{0,400}(?P<detail>certificate verify failed)",
+        ),
+        Pattern(
+            "UNEXPECTED_EOF_WHILE_READING",
+            r"SSLError\b.{0,400}(?P<detail>UNEXPECTED_EOF_WHILE_READING)",
+        ),
+        Pattern("CAS service error", r"(?P<detail>CAS service error)"),
+        Pattern("Invalid user token", r"rror: (?P<detail>Invalid user token)"),
+        Pattern(
+            "Not Found for url: https://huggingface.co",
+            r"(?P<detail>(?:Repository|Entry|Revision) Not Found for url: https://huggingface\.co/\S{1,120})",
         ),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),

@@ -45,6 +45,30 @@ CAUSE = LogCause(
             "illegal instruction was encountered",
             r"(?P<detail>an illegal instruction was encountered)",
         ),
+        Pattern(
+            "launch timed out and was terminated",
+            r"(?P<detail>the launch timed out and was terminated)",
+        ),
+        *(
+            Pattern(words, rf"rror.{{0,80}}: (?P<detail>{words})")
+            for words in (
+                "CUDNN_STATUS_EXECUTION_FAILED",
+                "CUBLAS_STATUS_EXECUTION_FAILED",
+                "CUBLAS_STATUS_INTERNAL_ERROR",
+            )
+        ),
+        *(
+            Pattern(words, rf"(?:rror|ailed|eturns|ailure).{{0,200}}\b(?P<detail>{words})\b")
+            for words in (
+                "CUDA_ERROR_ILLEGAL_ADDRESS",
+                "CUDA_ERROR_LAUNCH_FAILED",
+                "hipErrorIllegalAddress",
+                "hipErrorLaunchFailure",
+                "UR_RESULT_ERROR_DEVICE_LOST",
+            )
+        ),
+        Pattern("amdgpu: ring ", r"amdgpu: (?P<detail>ring \w[\w.]{1,30} timeout)"),
+        Pattern("error code is 507", r"(?P<detail>(?:\w{3,40} )?error code is 507\d{3})"),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=78,

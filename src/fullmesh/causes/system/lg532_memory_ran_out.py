@@ -56,7 +56,7 @@ CAUSE = LogCause(
             "fatal error: Killed signal terminated",
             r"fatal error: (?P<detail>Killed signal) terminated program",
         ),
-        Pattern("std::bad_alloc", r"(?P<detail>std::bad_alloc)"),
+        Pattern("std::bad_alloc", r"(?P<detail>std::bad_alloc)(?!: out_of_memory)"),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=90,

@@ -79,6 +79,16 @@ CAUSE = LogCause(
             "device kernel image is invalid",
             r"rror.{0,40}: (?P<detail>device kernel image is invalid)",
         ),
+        Pattern(
+            " not defined in file ",
+            r"(?P<detail>symbol \w{1,120},? version [\w.]{1,40} not defined in file \S{1,80})",
+        ),
+        Pattern("load custom C++ ops", r"rror: (?P<detail>Couldn't load custom C\+\+ ops)"),
+        Pattern(
+            "have different CUDA versions",
+            r"(?P<detail>PyTorch and \w{1,40} have different CUDA versions)",
+        ),
+        Pattern("_ARRAY_API not found", r"AttributeError: (?P<detail>_ARRAY_API not found)"),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,

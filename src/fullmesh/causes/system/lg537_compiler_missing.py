@@ -49,6 +49,25 @@ CAUSE = LogCause(
             r"fatal error: (?P<detail>[\w/.-]{1,80}\.(?:h|hpp|cuh): No such file or directory)",
         ),
         Pattern("bin/nvcc", r"No such file or directory: '(?P<detail>[^']{1,120}bin/nvcc)'"),
+        Pattern(
+            "not found",
+            r"\b(?:ba|da|z|k)?sh: (?:line )?(?:\d{1,6}: )?(?P<detail>(?:nvcc|gcc|g\+\+|cc|c\+\+|make|cmake|ninja|hipcc)"
+            r": (?:command )?not found)",
+        ),
+        Pattern("Could not find nvcc", r"rror: (?P<detail>Could not find nvcc)"),
+        Pattern("CMAKE_CUDA_COMPILER", r"(?P<detail>No CMAKE_CUDA_COMPILER could be found)"),
+        Pattern("CUDA_TOOLKIT_ROOT_DIR", r"(?P<detail>missing: CUDA_TOOLKIT_ROOT_DIR)"),
+        Pattern("No CUDA toolset found", r"(?P<detail>No CUDA toolset found)"),
+        Pattern("trying to exec 'cc1", r"(?P<detail>error trying to exec 'cc1\w{0,8}')"),
+        Pattern(
+            "error: command '", r"error: command '(?P<detail>[\w+./-]{1,80})' failed: No such file"
+        ),
+        Pattern(
+            "Microsoft Visual C++ ",
+            r"rror: (?P<detail>Microsoft Visual C\+\+ \S{1,8} or greater is required)",
+        ),
+        Pattern("Cannot find CUDA_HOME", r"(?P<detail>Cannot find CUDA_HOME)"),
+        Pattern("unsupported GNU version", r"#error.{0,20}(?P<detail>unsupported GNU version)"),
     ),
     explains=(Explains(("LG-541", *RANK_FAILURE_EFFECTS)),),
     survivable=True,
