@@ -6,6 +6,7 @@ import copy
 import grp
 import os
 import pwd
+import shutil
 import stat
 import subprocess
 import sys
@@ -118,6 +119,17 @@ def test_a_healthy_login_has_no_failed_step(begin: Begin, tmp_path: Path) -> Non
             "",
             ("value", "TORCH_DISTRIBUTED_DEBUG", "is not one of OFF, INFO, DETAIL"),
         ),
+        (
+            "export TORCH_DISTRIBUTED_DEBUG=",
+            "",
+            ("value", "TORCH_DISTRIBUTED_DEBUG", "is not one of OFF, INFO, DETAIL"),
+        ),
+        (
+            "export TORCH_DISTRIBUTED_DEBUG=' INFO'",
+            "",
+            ("value", "TORCH_DISTRIBUTED_DEBUG", "begins or ends with a blank"),
+        ),
+        ("", "GLOO_DEVICE_TRANSPORT=tcp\n", ("value", "GLOO_DEVICE_TRANSPORT", "is not one of")),
         ("export PYTHONHASHSEED=abc", "", ("python", sys.executable, "PYTHONHASHSEED=abc")),
         ("ulimit -f 0", "", ("limit", "FSIZE", "0")),
         ("umask 0777", "", ("limit", "umask", "0777")),
@@ -251,6 +263,25 @@ def make_torch(folder: Path) -> Path:
         (package / name).touch()
     (package / "distributed/__init__.py").touch()
     return package
+
+
+@pytest.mark.parametrize(("word", "is_named"), [("TCP_TLS", True), ("IBVERBS", False)])
+def test_a_transport_that_torch_was_built_without_is_named(
+    begin: Begin, tmp_path: Path, word: str, is_named: bool
+) -> None:
+    (make_torch(tmp_path) / "lib/libtorch_cpu.so").write_bytes(b"\x7fELF TCP_TLSX\0TCP\0IBVERBS\0")
+    found = steps_of(begin(f"export PYTHONPATH={tmp_path} GLOO_DEVICE_TRANSPORT={word}"))
+    wanted = ("value", "GLOO_DEVICE_TRANSPORT", "is a transport that this torch does not have")
+    assert (wanted in found) == is_named
+
+
+def test_a_job_needs_neither_env_nor_timeout(begin: Begin, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("cat", "id", "find", "mkdir", "mktemp"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or "/nosuch")
+    found = begin(f"export PATH={tmp_path}/bin GLOO_SOCKET_IFNAME=eth1")
+    assert found["steps"] == []
+    assert found["command"] == {"GLOO_SOCKET_IFNAME": "eth1"}
 
 
 def test_libraries_that_torch_lacks_are_named(

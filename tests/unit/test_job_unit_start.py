@@ -100,7 +100,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "launcher").write_text("torchrun=/venv/bin/torchrun\n--rank) mode=rank ;;\n")
     (tmp_path / "shown").write_text(show_unit(TRUE, code=1, status=3))
-    (tmp_path / "journalctl").write_text("#!/bin/sh\necho 'fullmesh: a job cannot fly'\n")
+    (tmp_path / "journal").write_text("fullmesh: a job cannot fly\n")
+    (tmp_path / "journalctl").write_text(f"#!/bin/sh\ncat {tmp_path}/journal\n")
     (tmp_path / "journalctl").chmod(0o755)
     me = pwd.getpwuid(os.geteuid())
     monkeypatch.setattr(job_unit_start, "JOBS", str(tmp_path / "jobs"))
@@ -131,20 +132,42 @@ def list_left(folder: Path) -> list[str]:
 PYTHON_C = f'exec {sys.executable} -B -S -c "$FULLMESH_SCRIPT"'
 
 
-def test_the_first_steps_in_the_unit_are_quiet_on_a_healthy_node(node: Path) -> None:
-    write_systemctl(node, f"FULLMESH_ADDRESS=127.0.0.1; export FULLMESH_ADDRESS; {PYTHON_C}")
+def start_program(folder: Path, before: str) -> str:
+    """Start the unit's program after shell commands, and return its error."""
+    own = f"export FULLMESH_ADDRESS=127.0.0.1; {before}"
+    write_systemctl(folder, f"{own}\n{PYTHON_C} 2>{folder}/journal")
     said: Any = job_unit_start.survey_job_unit_start()
-    assert said["error"] == ""
+    assert isinstance(said["error"], str)
+    return said["error"]
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", "export TORCH_DISTRIBUTED_DEBUG=detail GLOO_DEVICE_TRANSPORT=TCP PET_STANDALONE=0"],
+)
+def test_the_first_steps_in_the_unit_are_quiet_on_a_healthy_node(node: Path, before: str) -> None:
+    assert start_program(node, before) == ""
     assert list_left(node) == []
     assert "--rank)" in (node / "launcher").read_text()
     assert "reset-failed" not in (node / "calls").read_text()
 
 
-@pytest.mark.parametrize("before", ["ulimit -f 0", "PATH=/nosuch"])
-def test_a_step_that_the_unit_forbids_is_named(node: Path, before: str) -> None:
-    write_systemctl(node, f"{before}; {PYTHON_C}")
-    said: Any = job_unit_start.survey_job_unit_start()
-    assert said["error"] == "the job ended with status 3: fullmesh: a job cannot fly"
+@pytest.mark.parametrize(
+    ("before", "error"),
+    [
+        # the journal is a file, too
+        ("ulimit -f 0", ""),
+        ("PATH=/nosuch", "start programs: id is not in PATH=/nosuch"),
+        ("export TORCH_DISTRIBUTED_DEBUG=LOUD", "LOUD is not one of OFF, INFO, DETAIL"),
+        ("export TORCH_DISTRIBUTED_DEBUG=", "TORCH_DISTRIBUTED_DEBUG= is not one of OFF"),
+        ("export GLOO_DEVICE_TRANSPORT=tcp", "tcp is not one of TCP"),
+        ("export PET_STANDALONE=1", "PET_STANDALONE=1 is an option of torchrun for every job"),
+    ],
+)
+def test_a_step_that_the_unit_forbids_is_named(node: Path, before: str, error: str) -> None:
+    told = start_program(node, before)
+    assert told.startswith("the job ended with status 3")
+    assert error in told
     assert list_left(node) == []
     assert "reset-failed" in (node / "calls").read_text()
 

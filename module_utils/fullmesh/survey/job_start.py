@@ -121,10 +121,11 @@ def build_session_command(shell: list[str], python: str, settings: StartSettings
     inner = f"[ -x {own} ] && {own} {run} && exit; exec {shlex.quote(spare)} -I {run}"
     login = " ".join(map(shlex.quote, [*shell, "-c", f"exec /bin/sh -c {shlex.quote(inner)}"]))
     # bash reads ~/.bashrc in commands of sshd, which it knows by these variables
-    command = f"env -u SHLVL SSH_CLIENT='127.0.0.1 1 22' {shlex.quote(shell[0])} -c 'exec env -0'"
-    return (
-        f"ulimit -c 0; {command}; printf {settings['mark']}; exec timeout -s KILL {INSIDE} {login}"
-    )
+    # the job needs neither env nor timeout: they may be closed to its account
+    remote = f"unset SHLVL; export SSH_CLIENT='127.0.0.1 1 22'; exec {shlex.quote(shell[0])}"
+    command = f"({remote} -c 'env -0 || exec cat /proc/self/environ')"
+    limit = f'limit="timeout -s KILL {INSIDE}"; command -v timeout >/dev/null || limit='
+    return f"ulimit -c 0; {command}; printf {settings['mark']}; {limit}; exec $limit {login}"
 
 
 def find_deepest_command(pid: int) -> str:

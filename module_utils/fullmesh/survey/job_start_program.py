@@ -127,7 +127,64 @@ def find_loader_errors(text: str, sources: dict[str, str]) -> list[dict[str, str
     return list(found.values())
 
 
-PROGRAM = r"""
+# Values with which torch ends. Both programs of a job's start have this text: of a login and of the unit.
+VALUES = r"""
+import importlib.util, mmap, os, re
+CHOICES = {"TORCH_DISTRIBUTED_DEBUG": ("OFF", "INFO", "DETAIL"),
+           "GLOO_DEVICE_TRANSPORT": ("TCP", "TCP_TLS", "UV", "IBVERBS")}
+# Options of torchrun that change what a job is. The launcher sets the others.
+OPTIONS = ("PET_STANDALONE", "PET_RUN_PATH", "PET_MODULE", "PET_NO_PYTHON")
+
+def lacks_transport(package, word):
+    # which transports Gloo has, is decided when torch is built
+    try:
+        with open(os.path.join(package, "lib", "libtorch_cpu.so"), "rb") as stream:
+            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return data.find(b"\0%s\0" % word.encode()) < 0
+    except (OSError, ValueError):
+        return False
+
+def find_odd_form(value):
+    if value.endswith("\r"):
+        return "ends with a carriage return"
+    if value != value.strip():
+        return "begins or ends with a blank"
+    return "keeps its quotes" if len(value) > 1 and value[0] in "'\"" and value[-1] == value[0] else ""
+
+def find_forbidden_value(name, value, package):
+    if name in OPTIONS and value not in ("", "0"):
+        return "is an option of torchrun for every job"
+    if name not in CHOICES:
+        return ""
+    plain = value.strip("'\" \r")
+    if (plain if name.startswith("GLOO") else plain.upper()) not in CHOICES[name]:
+        return "is not one of " + ", ".join(CHOICES[name])
+    if plain == "TCP" or not name.startswith("GLOO") or not lacks_transport(package, plain):
+        return find_odd_form(value)
+    return "is a transport that this torch does not have"
+
+def find_wrong_logs(values, package):
+    # torch ends if it does not know one of the names, or cannot write the file
+    with open(os.path.join(package, "_logging", "_registrations.py"), errors="replace") as stream:
+        known = set(re.findall(r"register_(?:log|artifact)\(\s*[\"']([\w.]+)", stream.read(262144)))
+    for name in filter(None, re.sub(r"\s", "", values.get("TORCH_LOGS", "")).split(",")):
+        word = name.lstrip("+-")
+        if word == "all" or word in known:
+            continue
+        try:
+            held = importlib.util.find_spec(word.partition(".")[0])
+        except ValueError:
+            held = None
+        if held is None or word == "help":
+            yield "TORCH_LOGS", "has %s, with which torch ends" % name
+    path = values.get("TORCH_LOGS_OUT", "")
+    if path and not os.access(path if os.path.exists(path) else os.path.dirname(path) or ".", os.W_OK):
+        yield "TORCH_LOGS_OUT", "names a file that cannot be written"
+"""
+
+PROGRAM = (
+    VALUES
+    + r"""
 import ast, base64, errno, glob, grp, importlib.util, json, os, re, resource, socket, stat, subprocess, sys, tempfile
 import threading, time
 want = json.loads(base64.b64decode(sys.argv[1]))
@@ -405,45 +462,15 @@ def check_venv():
         note("import", config, why + ", so Python does not find " + os.path.dirname(installed[0]))
 
 def check_torch_logs(package):
-    # torch ends if it does not know one of the names, or cannot write the file
-    values = {**given, **os.environ}
-    with open(os.path.join(package, "_logging", "_registrations.py"), errors="replace") as stream:
-        known = set(re.findall(r"register_(?:log|artifact)\(\s*[\"']([\w.]+)", stream.read(262144)))
-    for name in filter(None, re.sub(r"\s", "", values.get("TORCH_LOGS", "")).split(",")):
-        word = name.lstrip("+-")
-        if word == "all" or word in known:
-            continue
-        try:
-            held = importlib.util.find_spec(word.partition(".")[0])
-        except ValueError:
-            held = None
-        if held is None or word == "help":
-            note("value", "TORCH_LOGS", "has %s, with which torch ends" % name, sources.get("TORCH_LOGS", ""))
-    path = values.get("TORCH_LOGS_OUT", "")
-    if path and not os.access(path if os.path.exists(path) else os.path.dirname(path) or ".", os.W_OK):
-        note("value", "TORCH_LOGS_OUT", "names a file that cannot be written", sources.get("TORCH_LOGS_OUT", ""))
-
-# torch ends with any other value.
-CHOICES = {"TORCH_DISTRIBUTED_DEBUG": ("OFF", "INFO", "DETAIL"),
-           "GLOO_DEVICE_TRANSPORT": ("TCP", "TCP_TLS", "UV", "IBVERBS")}
-# Options of torchrun that change what a job is. The launcher sets the others.
-OPTIONS = ("PET_STANDALONE", "PET_RUN_PATH", "PET_MODULE", "PET_NO_PYTHON")
+    for name, error in find_wrong_logs({**given, **os.environ}, package):
+        note("value", name, error, sources.get(name, ""))
 
 def check_values(values, places):
+    package = next((path for path in (os.path.join(one, "torch") for one in sys.path) if os.path.exists(path)), "")
     for name, value in values.items():
-        if name in OPTIONS and value not in ("", "0"):
-            note("value", name, "is an option of torchrun for every job", places.get(name, ""))
-        if not CALLED.match(name) or name.lower().endswith("_proxy"):
-            continue
-        wrong = ""
-        if value and value.strip().upper() not in CHOICES.get(name, (value.strip().upper(),)):
-            wrong = "is not one of " + ", ".join(CHOICES[name])
-        elif value.endswith("\r"):
-            wrong = "ends with a carriage return"
-        elif value != value.strip():
-            wrong = "begins or ends with a blank"
-        elif len(value) > 1 and value[0] in "'\"" and value[-1] == value[0]:
-            wrong = "keeps its quotes"
+        wrong = find_forbidden_value(name, value, package)
+        if not wrong and CALLED.match(name) and not name.lower().endswith("_proxy"):
+            wrong = find_odd_form(value)
         if wrong:
             note("value", name, wrong, places.get(name, ""))
 
@@ -452,8 +479,9 @@ def read_environment_file():
     if not os.access(path, os.R_OK):
         return {}
     # as the launcher reads it
-    done = subprocess.run(["/bin/sh", "-euc", 'set -a; . "$0"; set +a; exec env -0', path], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PATH": os.defpath}, timeout=1)
+    read = 'set -a; . "$0"; set +a; env -0 || exec cat /proc/self/environ'
+    done = subprocess.run(["/bin/sh", "-euc", read, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, env={"PATH": os.defpath}, timeout=1)
     told = done.stderr.decode("utf-8", "replace").strip().splitlines()
     if done.returncode:
         note("source", path, told[-1] if told else "exit status %d" % done.returncode)
@@ -559,3 +587,4 @@ print(want["mark"] + json.dumps(said) + want["mark"])
 sys.stdout.flush()
 os._exit(0)  # a name server may still be silent
 """
+)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ..foreign_text import parse_decimal
 from ..tools import systemctl
 from .job_accounts import UNNAMED_ACCOUNTS, find_account_entry, find_unit_accounts
-from .job_start_program import LAUNCHER, clean_text
+from .job_start_program import LAUNCHER, VALUES, clean_text
 from .job_unit import JOBS
 
 if TYPE_CHECKING:
@@ -70,8 +70,10 @@ FINAL = re.compile(
 )
 
 # The steps that differ between the unit and a login: they take about 20 ms. It ends itself if it hangs.
-PROGRAM = r"""
-import mmap, os, resource, select, shutil, signal, socket, sys, tempfile, threading
+PROGRAM = (
+    VALUES
+    + r"""
+import glob, mmap, os, resource, select, shutil, signal, socket, sys, tempfile, threading
 signal.alarm(2)
 def try_step(what, step):
     try:
@@ -113,6 +115,16 @@ def wait_for_events():
         os.close(os.eventfd(0))
 def map_code():
     mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
+def check_variables():
+    prefix = os.path.dirname(os.path.dirname(sys.executable))  # option -S leaves out the packages
+    sys.path.extend(glob.glob(os.path.join(glob.escape(prefix), "lib", "python3*", "site-packages")))
+    package = os.path.join(sys.path[-1], "torch")
+    wrong = [(name, find_forbidden_value(name, value, package)) for name, value in os.environ.items()]
+    if os.path.isdir(package):
+        wrong += find_wrong_logs(os.environ, package)
+    for name, why in wrong:
+        if why:
+            raise ValueError("%s=%s %s" % (name, os.environ[name], why))
 def write_proof():
     with open(os.environ["FULLMESH_PROOF"], "w") as stream:
         stream.write("done")
@@ -124,11 +136,13 @@ try_step("wait for events", wait_for_events)
 try_step("start threads", start_thread)
 try_step("start a process", start_process)
 try_step("generate code, as torch does", map_code)
+try_step("use its variables", check_variables)
 try:
     write_proof()
 except OSError:
     pass
 """
+)
 
 
 class UnitStart:
