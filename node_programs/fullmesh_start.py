@@ -31,6 +31,7 @@ CODES = {
     "preload": ("VC-314", "every process prints an error of the loader: {subject}: {error}"),
     "load": ("VC-314", "the loader lacks a library: {subject}: {error}"),
     "value": ("VC-315", "{subject} {error}"),
+    "name": ("VC-328", "{subject} has no effect: jobs read {error}"),
     "source": ("VC-315", "a shell cannot read {subject}: {error}"),
     "write": ("VC-316", "you cannot write to {subject}: {error}"),
     "cache": ("VC-316", "you cannot write to {subject}: {error}"),
@@ -89,6 +90,8 @@ def build_settings(python: str, env_file: str, mark: str) -> str:
         "parts": start_program.PARTS,
         "devices": start_program.DEVICES,
         "variables": start_program.VARIABLES,
+        "places": [],
+        "locked": 0,
     }
     return start_program.encode_settings(settings)
 

@@ -150,6 +150,7 @@ REST = (
     "services",
     "services_ipv6",
     "slices",
+    "slurm",
     "watch",
 )
 # On a busy machine, one cycle from bare nodes and back takes 15 min, and the pages have three.

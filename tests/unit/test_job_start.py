@@ -8,6 +8,7 @@ import os
 import pwd
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -265,14 +266,73 @@ def make_torch(folder: Path) -> Path:
     return package
 
 
+def make_library(path: Path, texts: bytes, section: bytes = b".rodata") -> None:
+    """Write an ELF file with one section of texts."""
+    names = b"\0" + section + b"\0.names\0"
+    head = b"\x7fELF\x02\x01".ljust(40, b"\0") + struct.pack("<Q", 64)
+    head = head.ljust(58, b"\0") + struct.pack("<HHH", 64, 2, 1)
+    start = 64 + 2 * 64
+    rows = [(1, start, len(texts)), (2 + len(section), start + len(texts), len(names))]
+    table = b"".join(
+        struct.pack("<IIQQQQ", at, 1, 0, 0, offset, size).ljust(64, b"\0")
+        for at, offset, size in rows
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(head + table + texts + names)
+
+
 @pytest.mark.parametrize(("word", "is_named"), [("TCP_TLS", True), ("IBVERBS", False)])
 def test_a_transport_that_torch_was_built_without_is_named(
     begin: Begin, tmp_path: Path, word: str, is_named: bool
 ) -> None:
-    (make_torch(tmp_path) / "lib/libtorch_cpu.so").write_bytes(b"\x7fELF TCP_TLSX\0TCP\0IBVERBS\0")
+    make_library(make_torch(tmp_path) / "lib/libtorch_cpu.so", b"\0TCP_TLSX\0TCP\0IBVERBS\0")
     found = steps_of(begin(f"export PYTHONPATH={tmp_path} GLOO_DEVICE_TRANSPORT={word}"))
     wanted = ("value", "GLOO_DEVICE_TRANSPORT", "is a transport that this torch does not have")
     assert (wanted in found) == is_named
+
+
+NCCL_TEXTS = b"\0NCCL_SOCKET_IFNAME\0NCCL_IB_HCA\0NCCL_DEBUG\0set by NCCL_IB_TC\0"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("NCCL_SOCKET_IFNAM", "NCCL_SOCKET_IFNAME"),
+        ("GLOO_SOCKET_IFACE_NAME", "GLOO_SOCKET_IFNAME"),
+        ("MASTER_PROT", "MASTER_PORT"),
+        ("NCCL_IB_TC", ""),
+        ("NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY", ""),  # of a plugin
+        ("NCCL_VERSION", ""),
+    ],
+)
+def test_a_variable_that_no_library_reads_is_named(
+    begin: Begin, tmp_path: Path, name: str, near: str
+) -> None:
+    make_library(tmp_path / "libnccl.so.2", NCCL_TEXTS)
+    found = steps_of(begin(f"export LD_LIBRARY_PATH={tmp_path} {name}=1"))
+    assert [one for one in found if one[0] == "name"] == [("name", name, near)] * bool(near)
+
+
+def test_a_variable_in_a_file_of_nccl_is_compared_and_has_its_place(
+    begin: Begin, tmp_path: Path
+) -> None:
+    make_library(tmp_path / "libnccl.so.2", NCCL_TEXTS)
+    (tmp_path / ".nccl.conf").write_text("NCCL_DEBUG=INFO\nNCCL_IBHCA=mlx5_0\n")
+    found = begin(f"export LD_LIBRARY_PATH={tmp_path}")["steps"]
+    assert [(one["subject"], one["source"]) for one in found if one["step"] == "name"] == [
+        ("NCCL_IBHCA", f"{tmp_path}/.nccl.conf:2")
+    ]
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"\x7fELF", b"\x7fELF\x02\x01" + b"\xff" * 100, b"\x7fELF\x02\x01" + bytes(90)]
+)
+def test_a_damaged_library_says_nothing_about_names(
+    begin: Begin, tmp_path: Path, damage: bytes
+) -> None:
+    (tmp_path / "libnccl.so.2").write_bytes(damage)
+    found = begin(f"export LD_LIBRARY_PATH={tmp_path} NCCL_SOCKET_IFNAM=eth1; umask 0777")
+    assert [one[0] for one in steps_of(found)] == ["limit"]  # and the other checks go on
 
 
 def test_a_job_needs_neither_env_nor_timeout(begin: Begin, tmp_path: Path) -> None:
@@ -282,6 +342,22 @@ def test_a_job_needs_neither_env_nor_timeout(begin: Begin, tmp_path: Path) -> No
     found = begin(f"export PATH={tmp_path}/bin GLOO_SOCKET_IFNAME=eth1")
     assert found["steps"] == []
     assert found["command"] == {"GLOO_SOCKET_IFNAME": "eth1"}
+
+
+def test_a_module_that_hides_torch_is_named_and_a_folder_of_data_is_not(
+    begin: Begin, tmp_path: Path
+) -> None:
+    make_torch(tmp_path / "own")
+    (tmp_path / "data" / "torch").mkdir(parents=True)
+    own = f"{tmp_path}/data:{tmp_path}/own"
+    assert begin(f"export PYTHONPATH={own}")["steps"] == []
+    (tmp_path / "torch.py").touch()
+    found = steps_of(begin(f"export PYTHONPATH={tmp_path}:{own}"))
+    assert found[0] == (
+        "import",
+        f"{tmp_path}/torch.py",
+        "is another module of the same name, not torch",
+    )
 
 
 def test_libraries_that_torch_lacks_are_named(

@@ -134,7 +134,7 @@ PYTHON_C = f'exec {sys.executable} -B -S -c "$FULLMESH_SCRIPT"'
 
 def start_program(folder: Path, before: str) -> str:
     """Start the unit's program after shell commands, and return its error."""
-    own = f"export FULLMESH_ADDRESS=127.0.0.1; {before}"
+    own = f"cd {folder}; export FULLMESH_ADDRESS=127.0.0.1; {before}"
     write_systemctl(folder, f"{own}\n{PYTHON_C} 2>{folder}/journal")
     said: Any = job_unit_start.survey_job_unit_start()
     assert isinstance(said["error"], str)
@@ -158,6 +158,11 @@ def test_the_first_steps_in_the_unit_are_quiet_on_a_healthy_node(node: Path, bef
         # the journal is a file, too
         ("ulimit -f 0", ""),
         ("PATH=/nosuch", "start programs: id is not in PATH=/nosuch"),
+        (
+            "mkdir -p torch; touch torch/__init__.py; export PYTHONPATH=$PWD",
+            "torch is another module",
+        ),
+        ("export TMPDIR=/nosuch", "write a temporary file"),
         ("export TORCH_DISTRIBUTED_DEBUG=LOUD", "LOUD is not one of OFF, INFO, DETAIL"),
         ("export TORCH_DISTRIBUTED_DEBUG=", "TORCH_DISTRIBUTED_DEBUG= is not one of OFF"),
         ("export GLOO_DEVICE_TRANSPORT=tcp", "tcp is not one of TCP"),

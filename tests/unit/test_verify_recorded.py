@@ -55,6 +55,7 @@ def test_the_record_is_complete(name: str) -> None:
         "hooks",
         "job_start",
         "unit_start",
+        "slurm_start",
     }
     looked_up |= {"changed_sysctls", "legacy_rules", "queues"}
     assert (

@@ -244,8 +244,28 @@ class JobUnitStart(TypedDict):
     seconds: float
 
 
+class JobSlurmStart(TypedDict):
+    """The start of a job that a login starts with srun on this node.
+
+    Attributes:
+        error: why srun started no task, or "".
+        steps: those that failed.
+        task: variables of the task, for names that matter to a job.
+        sources: the file and line of a variable, for some of them.
+        prolog: Slurm's TaskProlog, or "".
+        seconds: of all steps together.
+    """
+
+    error: str
+    steps: list[StartStep]
+    task: dict[str, str]
+    sources: dict[str, str]
+    prolog: str
+    seconds: float
+
+
 class LateSurvey(TypedDict, total=False):
-    """The slow parts of a survey: the answers of name servers, a login, and a start of fullmesh-job@.
+    """The slow parts of a survey: the answers of name servers, a login, and a start of fullmesh-job@ and with srun.
 
     None for an address without a name or a server without an answer.
     """
@@ -255,6 +275,7 @@ class LateSurvey(TypedDict, total=False):
     master_answers: list[str]
     job_start: JobLogin
     unit_start: JobUnitStart
+    slurm_start: JobSlurmStart
 
 
 class JobProcess(TypedDict):
@@ -494,6 +515,7 @@ StepKind = Literal[
     "preload",
     "load",
     "value",
+    "name",
     "source",
     "write",
     "cache",
@@ -517,7 +539,8 @@ class StartStep(TypedDict):
         step: ``use``: the account may not use *error*, a part of the path *subject*. ``device``: it may not use the
             device file *subject*; *error* is the group that may, or "". ``preload``: the loader goes on
             without the library *subject*. ``load``: it lacks a library. ``value``: the variable *subject* has an odd
-            value. ``source``: a shell cannot read the file *subject*. ``write``: to the folder *subject*. ``cache``:
+            value. ``name``: no library reads the variable *subject*, and *error* is the nearest name that one reads.
+            ``source``: a shell cannot read the file *subject*. ``write``: to the folder *subject*. ``cache``:
             the same of a folder of caches. ``resolve``: a name. ``bind``: a port. ``path``: the variable *subject*
             names the missing file *error*. ``python``: does not start with the variables in *error*. ``login``: ended
             early. ``launch``: the launcher, or a part of it. ``limit``: RLIMIT_*subject*, or the umask, is *error*.

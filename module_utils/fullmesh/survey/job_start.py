@@ -325,6 +325,8 @@ def build_program_settings(want: LadderNodeParams, mark: str, known: bool) -> St
         "parts": PARTS,
         "devices": DEVICES if known else [],
         "variables": job.NAMES.pattern,
+        "places": [],
+        "locked": 0,
     }
 
 

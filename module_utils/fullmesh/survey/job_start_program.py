@@ -67,6 +67,8 @@ class StartSettings(TypedDict):
         parts: files that the launcher's command runs.
         devices: patterns of the device files of jobs.
         variables: a pattern of the names that matter to a job.
+        places: more files that set variables.
+        locked: the bytes that a job locks if there is RDMA. 0: not compared.
     """
 
     mark: str
@@ -80,6 +82,8 @@ class StartSettings(TypedDict):
     parts: list[str]
     devices: list[str]
     variables: str
+    places: list[str]
+    locked: int
 
 
 def find_device_groups() -> tuple[list[int], list[str]]:
@@ -129,20 +133,50 @@ def find_loader_errors(text: str, sources: dict[str, str]) -> list[dict[str, str
 
 # Values with which torch ends. Both programs of a job's start have this text: of a login and of the unit.
 VALUES = r"""
-import importlib.util, mmap, os, re
+import importlib.util, os, re, struct
+CONSTANTS_MOST = 64 << 20
 CHOICES = {"TORCH_DISTRIBUTED_DEBUG": ("OFF", "INFO", "DETAIL"),
            "GLOO_DEVICE_TRANSPORT": ("TCP", "TCP_TLS", "UV", "IBVERBS")}
 # Options of torchrun that change what a job is. The launcher sets the others.
 OPTIONS = ("PET_STANDALONE", "PET_RUN_PATH", "PET_MODULE", "PET_NO_PYTHON")
 
+def read_constants(path):
+    # the texts of a library (ELF, 64 bits, little-endian), without its code for GPUs, which is far larger
+    with open(path, "rb") as stream:
+        head = stream.read(64)
+        if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
+            return b""
+        stream.seek(struct.unpack_from("<Q", head, 40)[0])
+        size, count, own = struct.unpack_from("<HHH", head, 58)
+        table = stream.read(min(size * count, 1 << 20))
+        rows = [struct.unpack_from("<IIQQQQ", table, one) for one in range(0, len(table) - 39, max(size, 40))]
+        stream.seek(rows[own][4])
+        names = stream.read(min(rows[own][5], 65536))
+        for name, _, _, _, start, length in rows:
+            if names[name:name + 8] == b".rodata\0":
+                stream.seek(start)
+                return stream.read(min(length, CONSTANTS_MOST))
+    return b""
+
 def lacks_transport(package, word):
     # which transports Gloo has, is decided when torch is built
     try:
-        with open(os.path.join(package, "lib", "libtorch_cpu.so"), "rb") as stream:
-            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return data.find(b"\0%s\0" % word.encode()) < 0
-    except (OSError, ValueError):
-        return False
+        texts = read_constants(os.path.join(package, "lib", "libtorch_cpu.so"))
+    except (OSError, LookupError, struct.error):
+        texts = b""
+    return b"\0TCP\0" in texts and b"\0%s\0" % word.encode() not in texts
+
+OTHER_TORCH = "is another module of the same name, not torch"
+
+def find_torch(folders):
+    # Python takes the first package or module of a name, and a folder without __init__.py only if there is neither
+    paths = [os.path.join(one, "torch") for one in dict.fromkeys(folders) if one]
+    for path in paths:
+        if os.path.exists(os.path.join(path, "__init__.py")):
+            return path
+        if os.path.isfile(path + ".py"):
+            return path + ".py"
+    return next(filter(os.path.lexists, paths), "")
 
 def find_odd_form(value):
     if value.endswith("\r"):
@@ -185,8 +219,8 @@ def find_wrong_logs(values, package):
 PROGRAM = (
     VALUES
     + r"""
-import ast, base64, errno, glob, grp, importlib.util, json, os, re, resource, socket, stat, subprocess, sys, tempfile
-import threading, time
+import ast, base64, difflib, errno, glob, grp, importlib.util, json, os, re, resource, socket, stat, subprocess, sys
+import tempfile, threading, time
 want = json.loads(base64.b64decode(sys.argv[1]))
 steps, home = [], os.path.expanduser("~")
 CALLED = re.compile(want["variables"])
@@ -208,6 +242,8 @@ try:
     PLACES[3:3] = sorted(os.path.join(PROFILES, one) for one in os.listdir(PROFILES))[:200]
 except OSError:
     pass
+
+PLACES += want["places"]
 
 # export A=1 B=2 in a shell, A DEFAULT=1 in pam_env.conf, setenv A 1 in csh
 ASSIGNED = re.compile(r"(?:^|[\s;])(?:setenv\s+(\w+)\s|(\w+)(?:\s+(?:DEFAULT|OVERRIDE))?=)", re.ASCII)
@@ -352,6 +388,9 @@ def check_limits():
         soft, hard = resource.getrlimit(getattr(resource, "RLIMIT_" + name))
         if 0 <= soft < least:
             note("limit", name, str(soft))
+    locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    if 0 <= locked < want["locked"] and glob.glob("/dev/infiniband/uverbs*"):
+        note("limit", "MEMLOCK", str(locked))
     mask = os.umask(0o77)
     os.umask(mask)
     if mask & 0o700:
@@ -425,32 +464,34 @@ def check_installed_files(folder):
 
 def check_torch():
     # without an import, which takes seconds; the loader lists what it would load
-    for folder in dict.fromkeys(sys.path):
-        package = os.path.join(folder, "torch")
-        if not folder or not os.path.lexists(package):
-            continue
-        library = os.path.join(package, "lib", "libtorch_python.so")
-        parts = ["__init__.py", "version.py", "distributed", "distributed/run.py", "lib/libtorch_python.so"]
-        for path in [package] + [os.path.join(package, one) for one in parts]:
-            if note_closed(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
-                return
-            if not os.path.exists(path):
-                note("import", path, "no such file", sources.get("PYTHONPATH", ""))
-                return
-        if check_installed_files(folder):
-            return
-        check_requirements(folder)
-        done = subprocess.run(["ldd", library], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=1)
-        for line in done.stdout.decode("utf-8", "replace").splitlines():
-            # a missing LD_PRELOAD is not fatal, and find_loader_errors names it
-            wrong = "not found" in line or "cannot open" in line and "LD_PRELOAD" not in line
-            if wrong and len(steps) < 20 and not is_found_by_torch(folder, line.split()[0]):
-                note("load", library, line.strip())
-        check_torch_logs(package)
+    package = find_torch(sys.path)
+    if not package:
+        if not sys.flags.isolated:
+            check_venv()
         return
-    if not sys.flags.isolated:
-        check_venv()
+    if package.endswith(".py"):
+        note("import", package, OTHER_TORCH, sources.get("PYTHONPATH", ""))
+        return
+    library = os.path.join(package, "lib", "libtorch_python.so")
+    parts = ["__init__.py", "version.py", "distributed", "distributed/run.py", "lib/libtorch_python.so"]
+    for path in [package] + [os.path.join(package, one) for one in parts]:
+        if note_closed(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
+            return
+        if not os.path.exists(path):
+            note("import", path, "no such file", sources.get("PYTHONPATH", ""))
+            return
+    folder = os.path.dirname(package)
+    if check_installed_files(folder):
+        return
+    check_requirements(folder)
+    done = subprocess.run(["ldd", library], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=1)
+    for line in done.stdout.decode("utf-8", "replace").splitlines():
+        # a missing LD_PRELOAD is not fatal, and find_loader_errors names it
+        wrong = "not found" in line or "cannot open" in line and "LD_PRELOAD" not in line
+        if wrong and len(steps) < 20 and not is_found_by_torch(folder, line.split()[0]):
+            note("load", library, line.strip())
+    check_torch_logs(package)
 
 def check_venv():
     # Python that does not read this file finds none of the packages next to it
@@ -466,13 +507,44 @@ def check_torch_logs(package):
         note("value", name, error, sources.get(name, ""))
 
 def check_values(values, places):
-    package = next((path for path in (os.path.join(one, "torch") for one in sys.path) if os.path.exists(path)), "")
+    package = find_torch(sys.path)
     for name, value in values.items():
         wrong = find_forbidden_value(name, value, package)
         if not wrong and CALLED.match(name) and not name.lower().endswith("_proxy"):
             wrong = find_odd_form(value)
         if wrong:
             note("value", name, wrong, places.get(name, ""))
+
+# Names that jobs read without NCCL, and those of NCCL that torch, builds and images use.
+READ_BY_JOBS = ("MASTER_ADDR", "MASTER_PORT", "GLOO_SOCKET_IFNAME", "GLOO_DEVICE_TRANSPORT", "TP_SOCKET_IFNAME",
+                "NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT", "NCCL_DESYNC_DEBUG", "NCCL_ENABLE_TIMING",
+                "NCCL_DUMP_ON_TIMEOUT", "NCCL_TRACE_BUFFER_SIZE", "NCCL_TRACE_CPP_STACK", "NCCL_DEBUG_INFO_TEMP_FILE",
+                "NCCL_HOME", "NCCL_ROOT", "NCCL_ROOT_DIR", "NCCL_DIR", "NCCL_PATH", "NCCL_LIBRARY", "NCCL_VERSION",
+                "NCCL_INCLUDE_DIR", "NCCL_LIB_DIR")
+NEAR = 0.85
+
+def list_nccl_names():
+    # of the library that a job would load; nothing is known without one
+    folders = [os.path.join(one, "nvidia", "nccl", "lib") for one in sys.path if one]
+    folders += filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    folders += ["/usr/lib64", "/usr/lib/%s-linux-gnu" % os.uname().machine, "/usr/local/lib"]
+    for folder in folders:
+        path = os.path.join(folder, "libnccl.so.2")
+        if os.path.isfile(path):
+            found = re.findall(rb"NCCL_[A-Z0-9_]{2,60}(?=\0)", read_constants(path))
+            return {one.decode() for one in found}
+    return set()
+
+def check_variable_names():
+    conf = list_sources(["/etc/nccl.conf", home + "/.nccl.conf"])
+    set_in = {**conf, **list_sources([want["env_file"]]), **{name: sources.get(name, "") for name in os.environ}}
+    odd = [name for name in sorted(set_in) if re.match("(?:NCCL|GLOO|MASTER|TP)_", name) and name not in READ_BY_JOBS]
+    of_nccl = list_nccl_names() if odd else set()
+    known = of_nccl.union(READ_BY_JOBS)
+    for name in odd:
+        near = difflib.get_close_matches(name, known, 1, NEAR)
+        if near and name not in known and (of_nccl or not name.startswith("NCCL")):
+            note("name", name, near[0], set_in[name])
 
 def read_environment_file():
     path = want["env_file"]
@@ -561,10 +633,10 @@ given, command = {}, []
 def read_file():
     given.update(read_environment_file())
 for work in (check_use, read_file, check_launcher, check_limits, check_torch, check_writes, check_ports, check_paths,
-             check_names, check_devices):
+             check_variable_names, check_names, check_devices):
     try:
         work()
-    except (OSError, ValueError, ImportError, subprocess.SubprocessError):
+    except (OSError, ValueError, LookupError, ImportError, struct.error, subprocess.SubprocessError):
         pass  # not found out: the others still are
 check_values(os.environ, sources)
 check_values(given, list_sources([want["env_file"]]))

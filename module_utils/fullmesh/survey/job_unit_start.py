@@ -115,10 +115,14 @@ def wait_for_events():
         os.close(os.eventfd(0))
 def map_code():
     mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
-def check_variables():
+def find_own_torch():
     prefix = os.path.dirname(os.path.dirname(sys.executable))  # option -S leaves out the packages
     sys.path.extend(glob.glob(os.path.join(glob.escape(prefix), "lib", "python3*", "site-packages")))
-    package = os.path.join(sys.path[-1], "torch")
+    package = find_torch(sys.path)
+    if package and not os.path.exists(os.path.join(package, "distributed", "run.py")):
+        raise ImportError("%s %s" % (package, OTHER_TORCH))
+def check_variables():
+    package = find_torch(sys.path)
     wrong = [(name, find_forbidden_value(name, value, package)) for name, value in os.environ.items()]
     if os.path.isdir(package):
         wrong += find_wrong_logs(os.environ, package)
@@ -129,13 +133,15 @@ def write_proof():
     with open(os.environ["FULLMESH_PROOF"], "w") as stream:
         stream.write("done")
 try_step("start programs", find_programs)
-try_step("write a temporary file", lambda: write_file(None))
+# tempfile takes another folder if this one is missing; the launcher does not
+try_step("write a temporary file", lambda: write_file(os.environ.get("TMPDIR") or "/tmp"))
 try_step("write to /dev/shm", lambda: write_file("/dev/shm"))
 try_step("listen and connect", connect_to_self)
 try_step("wait for events", wait_for_events)
 try_step("start threads", start_thread)
 try_step("start a process", start_process)
 try_step("generate code, as torch does", map_code)
+try_step("import torch", find_own_torch)
 try_step("use its variables", check_variables)
 try:
     write_proof()

@@ -15,6 +15,7 @@ from . import (
     hooks,
     identity,
     job,
+    job_slurm_start,
     job_start,
     job_unit,
     job_unit_start,
@@ -151,6 +152,7 @@ def begin_survey(
     if want["as_job"]:
         asked.append(("job_start", lambda: job_start.survey_job_start(want), None))
         asked.append(("unit_start", job_unit_start.survey_job_unit_start, None))
+        asked.append(("slurm_start", lambda: job_slurm_start.survey_slurm_start(want), None))
     if beside:  # this and the namespaces fork, so before there are threads
         beside(lambda: collect_lookups(asked))
         asked = []
