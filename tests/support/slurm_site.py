@@ -24,6 +24,7 @@ printf 'the lab has no secrets, and munge wants 32 bytes or more' > /etc/munge/m
 chown munge: /etc/munge/munge.key; chmod 400 /etc/munge/munge.key
 mkdir -p /var/spool/slurmctld /var/spool/slurmd
 systemctl daemon-reload
+systemctl enable -q munge slurmd
 systemctl restart munge slurmd
 """
 
@@ -54,7 +55,7 @@ def write_slurm_conf(nodes: Sequence[Node], ports: tuple[int, int], more: str = 
     text = build_slurm_conf(nodes, ports, more)
     for one in nodes:
         one.on(f"cat > /etc/slurm/slurm.conf <<'END'\n{text}END\n{START}")
-    nodes[0].on("systemctl restart slurmctld")
+    nodes[0].on("systemctl enable -q slurmctld; systemctl restart slurmctld")
     wait = (
         "for _ in $(seq 60); do\n"
         f'[ "$(sinfo -h -t idle -o %D)" != {len(nodes)} ] || exit 0; sleep 0.5\ndone; sinfo; exit 1'

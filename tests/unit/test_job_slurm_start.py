@@ -45,7 +45,7 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
     monkeypatch.setattr(job_start, "DEVICES", [])
     monkeypatch.setattr(job_start.os, "geteuid", lambda: 0)
     monkeypatch.setattr(job_start.pwd, "getpwnam", lambda _name: me)
-    monkeypatch.setattr(job_slurm_start, "SRUN_PATH", str(tmp_path))
+    monkeypatch.setattr(job_slurm_start, "SLURM_PATH", str(tmp_path))
     monkeypatch.setattr(job_slurm_start, "find_slurmd", lambda: "slurmd\0-D\0-N\0node7\0")
     monkeypatch.setattr(job_slurm_start, "CONFIGURATIONS", (str(tmp_path / "slurm.conf"),))
     path = f"{tmp_path}:{job_slurm_start.LOGIN_ENVIRONMENT['PATH']}"
@@ -91,7 +91,11 @@ def test_the_limit_of_locked_memory_counts_with_rdma(begin: Begin) -> None:
 @pytest.mark.parametrize(
     ("before", "error"),
     [
-        ("echo 'slurmstepd: error: task_prolog failed' >&2; exit 1", "slurmstepd: error: task_"),
+        (
+            "printf 'Python path configuration:\\nNo module named encodings\\n\\nsrun: error: n: task 0: Exited\\n'"
+            " >&2; exit 1",
+            "No module named encodings",
+        ),
         ("echo 'srun: error: Unable to contact slurm controller' >&2; exit 1", "srun: error: Un"),
         ("exit 3", "srun ended with status 3"),
         ("echo '\\033[31mred' >&2; exit 3", " [31mred"),
@@ -141,6 +145,25 @@ def test_an_account_that_nobody_named_starts_nothing(
     assert begin(job_user="") is None
 
 
-def test_slurmd_is_found_by_its_name(tmp_path: Path) -> None:
-    assert job_slurm_start.choose_node_name("slurmd\0-D\0") == os.uname().nodename.partition(".")[0]
+# of Slurm 22.05, shortened
+LISTED = (
+    "NodeName=el1 Arch=x86_64 CoresPerSocket=1 NodeAddr=10.78.6.11 NodeHostName=gpu-el1 Version=22.05.8\n"
+    "NodeName=ubuntu1 Arch=x86_64 NodeAddr=10.78.6.12 NodeHostName=gpu-ubuntu1 Version=22.05.8 \n"
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "name"),
+    [("gpu-ubuntu1", "", "ubuntu1"), ("n", "10.78.6.11", "el1"), ("gpu", "10.78.6.1", "")],
+)
+def test_slurm_knows_a_node_by_host_name_or_address(host: str, address: str, name: str) -> None:
+    assert job_slurm_start.find_node_name(LISTED, host, address) == name
+
+
+def test_without_an_answer_the_node_has_its_host_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_slurm_start, "SLURM_PATH", str(tmp_path))
+    own = os.uname().nodename.partition(".")[0]
+    assert job_slurm_start.choose_node_name("slurmd\0-D\0", "127.0.0.1") == own
     assert isinstance(job_slurm_start.find_slurmd(), str)

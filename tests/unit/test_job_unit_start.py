@@ -129,7 +129,7 @@ def list_left(folder: Path) -> list[str]:
     return [one.name for one in (*(folder / "jobs").iterdir(), *folder.glob("fullmesh-look-*"))]
 
 
-PYTHON_C = f'exec {sys.executable} -B -S -c "$FULLMESH_SCRIPT"'
+PYTHON_C = f'exec {sys.executable} -B -S -c "$FULLMESH_SCRIPT" $FULLMESH_ARGS'
 
 
 def start_program(folder: Path, before: str) -> str:
@@ -152,6 +152,9 @@ def test_the_first_steps_in_the_unit_are_quiet_on_a_healthy_node(node: Path, bef
     assert "reset-failed" not in (node / "calls").read_text()
 
 
+REFUSE = 'echo "$@" | grep -qx "[-]-dry-run job.py" && [ -z "$FULLMESH_WATCH" ] || { echo "[LA-106]" >&2; exit 2; }'
+
+
 @pytest.mark.parametrize(
     ("before", "error"),
     [
@@ -163,6 +166,7 @@ def test_the_first_steps_in_the_unit_are_quiet_on_a_healthy_node(node: Path, bef
             "torch is another module",
         ),
         ("export TMPDIR=/nosuch", "write a temporary file"),
+        ("export FULLMESH_WATCH=soon", "start the launcher: [LA-106]"),
         ("export TORCH_DISTRIBUTED_DEBUG=LOUD", "LOUD is not one of OFF, INFO, DETAIL"),
         ("export TORCH_DISTRIBUTED_DEBUG=", "TORCH_DISTRIBUTED_DEBUG= is not one of OFF"),
         ("export GLOO_DEVICE_TRANSPORT=tcp", "tcp is not one of TCP"),
@@ -170,6 +174,9 @@ def test_the_first_steps_in_the_unit_are_quiet_on_a_healthy_node(node: Path, bef
     ],
 )
 def test_a_step_that_the_unit_forbids_is_named(node: Path, before: str, error: str) -> None:
+    launcher = node / "launcher"
+    launcher.write_text(f"#!/bin/sh\n# torchrun=/venv/bin/torchrun --rank)\n{REFUSE}\n")
+    launcher.chmod(0o755)
     told = start_program(node, before)
     assert told.startswith("the job ended with status 3")
     assert error in told

@@ -25,17 +25,18 @@ from typing import TYPE_CHECKING
 from . import job_start
 from .job_accounts import LOGIN_ENVIRONMENT
 from .job_start_program import PROGRAM, clean_text, encode_settings
+from .job_unit_start import find_telling_line, run_quietly
 
 if TYPE_CHECKING:
     from ..schema.ladder import LadderNodeParams
     from ..schema.survey import JobSlurmStart
 
-SRUN_PATH = "/usr/bin:/usr/local/bin:/opt/slurm/bin"
+SLURM_PATH = "/usr/bin:/usr/local/bin:/opt/slurm/bin"
 CONFIGURATIONS = (
     *("/etc/slurm/slurm.conf", "/var/spool/slurmd/conf-cache/slurm.conf"),
     *("/etc/slurm-llnl/slurm.conf", "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf"),
 )
-CONFIGURATION_MOST = 1 << 20
+CONFIGURATION_MOST = LISTED_MOST = 1 << 20
 TASK_PROLOG = re.compile(
     r"^\s*TaskProlog\s*=\s*(/\S{1,300})", re.ASCII | re.IGNORECASE | re.MULTILINE
 )
@@ -64,11 +65,33 @@ def find_slurmd() -> str:
     return ""
 
 
-def choose_node_name(command: str) -> str:
-    """Return this node's name in Slurm: that of slurmd's option -N, else the short host name."""
-    words = command.split("\0")
+def find_node_name(listed: str, host: str, address: str) -> str:
+    """Return the name that Slurm gives this node, or "".
+
+    Args:
+        listed: the output of ``scontrol -o show node``.
+        host: the short host name.
+        address: the node's in the cluster.
+    """
+    for line in listed.split("\n"):
+        said = dict(word.partition("=")[::2] for word in line.split(" ")[:100])
+        if host == said.get("NodeHostName") or address == said.get("NodeAddr"):
+            return said.get("NodeName", "")
+    return ""
+
+
+def choose_node_name(command: str, address: str) -> str:
+    """Return this node's name in Slurm: of slurmd's option -N, else as Slurm's controller knows the node.
+
+    Args:
+        command: of slurmd, its words separated by zeros.
+        address: the node's in the cluster.
+    """
+    words, host = command.split("\0"), socket.gethostname().partition(".")[0]
     named = [after for word, after in zip(words, words[1:]) if word == "-N"]
-    name = named[0] if named else socket.gethostname().partition(".")[0]
+    scontrol = None if named else shutil.which("scontrol", path=SLURM_PATH)
+    listed = run_quietly([scontrol, "-o", "show", "node"]) if scontrol else ""
+    name = named[0] if named else find_node_name(listed[:LISTED_MOST], host, address) or host
     return name if NODE_NAME.fullmatch(name) else ""
 
 
@@ -84,8 +107,10 @@ def find_task_prolog() -> str:
 def describe_failed_job(errors: str, code: int | None) -> tuple[str, str]:
     """Return why a job of Slurm has no result, as (its failure, why nothing was found out). One of them is ""."""
     lines = [line for line in map(clean_text, errors.splitlines()) if line]
-    told = [line for line in lines if line.startswith(("srun: ", "slurmstepd: "))]
-    last = (told or lines or [f"srun ended with status {code}"])[0]
+    told = [line for line in lines if line.startswith("srun: ")]
+    # srun only adds that the task failed
+    last = find_telling_line("\n".join(line for line in lines if line not in told))
+    last = last or (told or [f"srun ended with status {code}"])[0]
     if code is None or code in (-signal.SIGKILL, -signal.SIGTERM):
         return "", "a job of srun did not end in time"
     refused = next((line for line in told if REFUSED.search(line)), "")
@@ -97,10 +122,10 @@ def survey_slurm_start(
 ) -> JobSlurmStart | tuple[JobSlurmStart | None, str] | None:
     """Return what the first second of a job of Slurm met. None: this node or account starts no such jobs."""
     who, known = job_start.choose_start_account(want["job_user"])
-    srun = shutil.which("srun", path=SRUN_PATH)
+    srun = shutil.which("srun", path=SLURM_PATH)
     if who is None or not known or os.geteuid() != 0 or not srun or not want["python"]:
         return None
-    node = choose_node_name(slurmd) if (slurmd := find_slurmd()) else ""
+    node = choose_node_name(slurmd, want["address"]) if (slurmd := find_slurmd()) else ""
     if not node:
         return None
     mark, begun, prolog = secrets.token_hex(16), time.monotonic(), find_task_prolog()

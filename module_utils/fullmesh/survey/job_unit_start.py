@@ -73,7 +73,7 @@ FINAL = re.compile(
 PROGRAM = (
     VALUES
     + r"""
-import glob, mmap, os, resource, select, shutil, signal, socket, sys, tempfile, threading
+import glob, mmap, os, resource, select, shutil, signal, socket, subprocess, sys, tempfile, threading
 signal.alarm(2)
 def try_step(what, step):
     try:
@@ -129,6 +129,14 @@ def check_variables():
     for name, why in wrong:
         if why:
             raise ValueError("%s=%s %s" % (name, os.environ[name], why))
+def start_launcher():
+    # option --rank, with which the unit started this, does without a part of the launcher's variables
+    if sys.argv[1:] and os.access(sys.argv[1], os.X_OK):
+        done = subprocess.run([sys.argv[1], "--dry-run", "job.py"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=1)
+        if done.returncode:
+            told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise OSError(told[-1] if told else "exit status %d" % done.returncode)
 def write_proof():
     with open(os.environ["FULLMESH_PROOF"], "w") as stream:
         stream.write("done")
@@ -141,6 +149,7 @@ try_step("wait for events", wait_for_events)
 try_step("start threads", start_thread)
 try_step("start a process", start_process)
 try_step("generate code, as torch does", map_code)
+try_step("start the launcher", start_launcher)
 try_step("import torch", find_own_torch)
 try_step("use its variables", check_variables)
 try:
@@ -333,6 +342,7 @@ def survey_job_unit_start() -> JobUnitStart | tuple[None, str] | None:
     variables = {
         "FULLMESH_OPTIONS": "--rank -B -S -c",
         "FULLMESH_SCRIPT": f"import base64;exec(base64.b64decode('{code}'))",
+        "FULLMESH_ARGS": LAUNCHER,
         "FULLMESH_PROOF": proof,
         "FULLMESH_HANG": "0",
         "TORCHINDUCTOR_CACHE_DIR": "/",  # the launcher makes no folder

@@ -46,7 +46,6 @@ CAUSE = Cause(
     __doc__,
     find=rule_unread_variables,
     weight=120,
-    cases=(
-        CauseCase("job-variable-unread", "NCCL_SOCKET_IFNAM in /etc/environment", severity=WARNING),
-    ),
+    severity=WARNING,
+    cases=(CauseCase("job-variable-unread", "NCCL_SOCKET_IFNAM in /etc/environment"),),
 )
