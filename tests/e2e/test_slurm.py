@@ -81,7 +81,7 @@ FAULTS = {
         "TORCH_DISTRIBUTED_DEBUG is not one of",
     ),
     "a Python that does not start": ("echo export PYTHONHOME=/nosuch", "encodings"),
-    "a prolog that fails": ("exit 1", "task 0: Exited with exit code 1"),
+    "a prolog that fails": ("exit 1", "TaskProlog failed status=1"),
 }
 
 
