@@ -142,6 +142,7 @@ REST = (
     "ipv6",
     "join",
     "neighbours",
+    "netplan_profiles",
     "package_locks",
     "pages",
     "rails",

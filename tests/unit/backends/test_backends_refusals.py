@@ -10,6 +10,7 @@ from ansible.module_utils.fullmesh.network.backends import (
     common,
     ifupdown,
     networkd,
+    networkmanager,
 )
 from backend_links import ADDRESS, BARE, BOND, MAC, Machine, networkd_state, read_recording
 from network_samples import link
@@ -323,6 +324,103 @@ def test_a_setting_in_a_second_file_is_refused_as_well(
 )
 def test_a_file_that_still_counts_afterwards_is_no_loss(backend: str, path: str, text: str) -> None:
     assert path not in take_over(backend, "", {path: text})
+
+
+NETPLAN_PROFILE = "/run/NetworkManager/system-connections/netplan-NM-1-2.nmconnection"
+SAVED = "/etc/netplan/90-NM-1-2.yaml"
+# As libnetplan 0.106 writes it from a profile of NetworkManager.
+SAVED_TEXT = """network:
+  version: 2
+  ethernets:
+    NM-1-2:
+      renderer: NetworkManager
+      match:
+        name: "eth1"
+      dhcp4: true
+      networkmanager:
+        uuid: "1-2"
+        name: "lan"
+"""
+BOUND = "[connection]\nid=lan\nuuid=1-2\ninterface-name=eth1\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ({SAVED: SAVED_TEXT}, SAVED),
+        ({SAVED: 'network: {ethernets: {"NM-1-2": {renderer: NetworkManager}}}\n'}, SAVED),
+        ({SAVED: SAVED_TEXT, "/etc/netplan/99-x.yaml": "network:\n"}, SAVED),
+        ({SAVED: SAVED_TEXT.replace("NM-1-2:", "NM-1-20:")}, NETPLAN_PROFILE),
+        ({}, NETPLAN_PROFILE),
+    ],
+)
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("zone=trusted\n", "connection.zone=trusted"),
+        ("autoconnect-priority=200\n", "autoconnect-priority=200"),
+    ],
+)
+def test_a_profile_of_netplan_is_refused_with_the_name_of_netplans_file(
+    files: dict[str, str], named: str, more: str, said: str
+) -> None:
+    """The profile itself is made again at each boot."""
+    with pytest.raises(common.ForeignError, match=re.escape(said)) as refused:
+        take_over("networkmanager", "", {**files, NETPLAN_PROFILE: BOUND + more})
+    assert str(refused.value).startswith(named + " ")
+    assert NETPLAN_PROFILE not in str(refused.value) or named == NETPLAN_PROFILE
+
+
+@pytest.mark.parametrize("more", ["", "autoconnect-priority=199\n", "autoconnect-priority=-7\n"])
+def test_a_profile_of_netplan_with_a_lower_priority_stays(more: str) -> None:
+    files = {SAVED: SAVED_TEXT, NETPLAN_PROFILE: BOUND + more}
+    assert {SAVED, NETPLAN_PROFILE}.isdisjoint(take_over("networkmanager", "", files))
+
+
+@pytest.mark.parametrize("autoconnect", ["", "autoconnect=false\n"])
+def test_fullmeshs_profile_that_networkmanager_has_moved_is_refused(autoconnect: str) -> None:
+    number = networkmanager.build_profile_uuid("eth1")
+    path = NETPLAN_PROFILE.replace("1-2", number)
+    saved = {SAVED.replace("1-2", number): SAVED_TEXT.replace("1-2", number)}
+    moved = {path: BOUND.replace("1-2", number) + autoconnect}
+    with pytest.raises(common.ForeignError) as refused:
+        take_over("networkmanager", "", {**saved, **moved})
+    file = next(iter(saved))
+    assert str(refused.value).startswith(f"{file} has the profile of Fullmesh")
+    assert f"mv {file} /root/ && netplan generate" in str(refused.value)
+    own = networkmanager.build_keyfile_path("eth1")
+    assert own in str(refused.value)
+    # Fullmesh's own file has this uuid, also if NetworkManager has written it without its head
+    assert take_over("networkmanager", "", {own: moved[path]}) is not None
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '      match:\n        name: "eth1"  # the second port\n      dhcp4: true\n',
+        "      match: {name: eth1}\n      dhcp4: true\n",
+        "      match: {driver: x, name: 'eth1'}\n      dhcp4: true\n",
+    ],
+)
+def test_netplan_takes_over_an_entry_that_matches_the_name(entry: str) -> None:
+    text = "network:\n  version: 2\n  ethernets:\n    lan:\n"
+    changed = take_over("netplan", "", {"/etc/netplan/60-x.yaml": text + entry})
+    network = yaml.safe_load(str(changed["/etc/netplan/60-x.yaml"]))["network"]
+    assert list(network["ethernets"]) == ["eth1"]
+    assert list(network["ethernets"]["eth1"]) == ["match"]
+    pattern = entry.replace("eth1", "eth*")
+    other = take_over("netplan", "", {"/etc/netplan/60-x.yaml": text + pattern})
+    assert "/etc/netplan/60-x.yaml" not in other
+
+
+def test_netplan_refuses_an_entry_of_networkmanager_with_its_file() -> None:
+    """networkd is the owner, and NetworkManager is off or does not manage the interface."""
+    with pytest.raises(common.ForeignError, match="renderer=NetworkManager") as refused:
+        take_over("netplan", "", {SAVED: SAVED_TEXT})
+    assert str(refused.value).startswith(SAVED + " ")
+    flow = "network:\n  ethernets:\n    lan: {match: {name: eth1}, critical: true}\n"
+    with pytest.raises(common.ForeignError, match="line by line"):
+        take_over("netplan", "", {"/etc/netplan/60-x.yaml": flow})
 
 
 def test_networkd_refuses_a_netdev_with_extra_settings() -> None:

@@ -349,7 +349,7 @@ class NetplanEdit:
             self.lines, start, find_block_end(self.lines, start)
         ):
             end = find_block_end(self.lines, number)
-            name = self.meant(number, end, key)
+            name = self.meant(number, end, key, rest)
             if name:
                 carried = CARRIED if name in self.nics and kind == "ethernets" else NOTHING
                 self.refuse_lost(kind, name, self.pairs(number, end, rest, carried))
@@ -425,11 +425,30 @@ class NetplanEdit:
             self.renamed[start] = self.lines[start].replace(key, name, 1)
         self.out |= gone
 
-    def meant(self, start: int, end: int, key: str) -> str:
-        """Return the interface of an entry, by name, set-name or hardware address, or ""."""
+    def get_matched_name(self, start: int, end: int, rest: str) -> str:
+        """Return the interface's name, or the pattern of names, that an entry matches. "" without one."""
+        flow = strip_yaml_comments(rest)
+        if flow.startswith("{"):
+            text = dict(parse_flow_mapping(flow + "\n" + self.plainly(start + 1, end))).get(
+                "match", ""
+            )
+        else:
+            keys = list_child_keys(self.lines, start, end)
+            at, text = next(((at, said) for at, key, said in keys if key == "match"), (end, ""))
+            text += "\n" + self.plainly(at + 1, find_block_end(self.lines, at)) if at < end else ""
+        for quoted, plain, value in INNER_KEY.findall(strip_yaml_comments(text)):
+            if (quoted or plain) == "name":
+                return str(value.strip(" \t\"'"))
+        return ""
+
+    def meant(self, start: int, end: int, key: str, rest: str) -> str:
+        """Return the interface of an entry, by name, set-name, match or hardware address, or ""."""
         block = "".join(self.lines[start:end])
         if key in self.names:
             return key
+        matched = self.get_matched_name(start, end, rest)
+        if matched in self.nics:
+            return matched
         named = re.search(r"^\s*set-name:\s*[\"']?([^\"'\s#]+)", block, re.MULTILINE | re.ASCII)
         if named and named.group(1) in self.nics:
             return named.group(1)

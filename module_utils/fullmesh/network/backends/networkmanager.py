@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import TYPE_CHECKING
 
 from ...files import SPACE, split_lines, split_whole_lines
+from ...foreign_text import parse_decimal
 from .. import nmcli
-from . import common, ifcfg, kernel_state
+from . import common, ifcfg, kernel_state, netplan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,6 +68,8 @@ COVERED = {
 }
 # Keys of a member's profile that name its bond or bridge, by interface or uuid.
 CONTROLLER = ("master", "controller")
+# The name of a profile that netplan makes, without its entry in netplan's files.
+NETPLAN_PREFIX, SUFFIX = "netplan-", ".nmconnection"
 # Higher than other profiles for the same interface: NM's default is 0, cloud-init's renderer writes 120.
 PRIORITY = 200
 
@@ -189,15 +193,70 @@ def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]
     ours = {*names, *list_profile_uuids(texts.values(), names)}
     changes: Changes = {}
     for path, text in texts.items():
+        refuse_moved_profile(path, text, names, read, listed)
         if text.startswith(common.HEAD) or not is_profile_bound(text, names, macs):
             continue
-        common.refuse_lost_settings(path, find_lost_profile_settings(text, ours))
+        source = find_profile_source(path, read, listed)
+        common.refuse_lost_settings(source, find_lost_profile_settings(text, ours))
+        if not path.startswith(KEYFILES + "/"):
+            refuse_preferred_profile(source, text)
         quiet = disable_autoconnect(text)
         if path.startswith(KEYFILES + "/") and quiet != text:
             changes[path] = quiet
     changes.update(ifcfg.disable_ifcfg_files(read, listed, names, macs))
     changes.update(common.disable_cloud_init(read, changes))
     return changes
+
+
+def find_profile_source(path: str, read: Reader, listed: Lister) -> str:
+    """Return the netplan file from which netplan makes a profile at each boot, or the profile's own path.
+
+    Ubuntu's NetworkManager saves each profile as /etc/netplan/90-NM-UUID.yaml.
+    """
+    name = path.rpartition("/")[2]
+    if not (name.startswith(NETPLAN_PREFIX) and name.endswith(SUFFIX)):
+        return path
+    entry = re.escape(name[len(NETPLAN_PREFIX) : -len(SUFFIX)])
+    pattern = re.compile(rf"(?:^|[\s{{,\"']){entry}[\"']?[ \t]*:", re.MULTILINE)
+    files = [one for place in netplan.READS for one in listed(place) if pattern.search(read(one))]
+    return files[-1] if files else path
+
+
+def refuse_moved_profile(
+    path: str, text: str, names: list[str], read: Reader, listed: Lister
+) -> None:
+    """Refuse another file with the uuid of one of Fullmesh's profiles.
+
+    Ubuntu's NetworkManager moves a profile that someone modifies, or that it finds during its own upgrade, to a netplan
+    file. It would use that one, and ignore the file that Fullmesh writes.
+
+    Raises:
+        ForeignError: it is one.
+    """
+    uuid_ = parse_keyfile(text).get("connection", {}).get("uuid", "")
+    own = {build_profile_uuid(name): build_keyfile_path(name) for name in names}
+    if own.get(uuid_, path) == path:
+        return
+    source = find_profile_source(path, read, listed)
+    again = " && netplan generate" if source != path else ""
+    raise common.ForeignError(
+        f"{source} has the profile of Fullmesh that belongs in {own[uuid_]}, and NetworkManager would use it instead. "
+        f"Fix: on the node, run `mv {source} /root/{again}`, then run Fullmesh again. The interface stays up."
+    )
+
+
+def refuse_preferred_profile(path: str, text: str) -> None:
+    """Refuse a profile that Fullmesh cannot disable and that NetworkManager prefers to Fullmesh's at the next boot.
+
+    Raises:
+        ForeignError: it is one.
+    """
+    value = parse_keyfile(text).get("connection", {}).get("autoconnect-priority", "")
+    if (parse_decimal(value) or 0) >= PRIORITY:
+        raise common.ForeignError(
+            f"{path} has autoconnect-priority={value}, so NetworkManager would start it instead of Fullmesh's profile, "
+            f"which has {PRIORITY}. Fix: set a lower priority in {path}, or remove that setting."
+        )
 
 
 def list_profile_uuids(texts: Iterable[str], names: list[str]) -> list[str]:
