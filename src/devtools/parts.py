@@ -348,7 +348,7 @@ def list_stages() -> list[list[Part]]:
                 rest=True,
             )
         ],
-        # two small emulated machines with soft-RoCE
+        # two and three small emulated machines with soft-RoCE
         [
             Part(
                 "end to end rdma",

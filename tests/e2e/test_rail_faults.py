@@ -33,6 +33,8 @@ PORTS = {EL: "el", UB: "ub", THIRD: "third"}  # at the switch
 NICS = ("eth2", "eth3", "eth4", "eth5")
 BRIDGES = {"eth2": "br0", "eth3": "br1", "eth4": "br2", "eth5": "br2"}
 SWITCH = "switch"
+# On a busy machine, Ansible alone needs most of the default of 60 s.
+DIAGNOSE = ("./fullmesh", "diagnose", "--json", "--no-job", "--deadline", "240")
 MTU = 9000
 STATE = """
 for nic in eth2 eth3 eth4 eth5; do
@@ -368,7 +370,7 @@ class RailLab:
 
     def find(self) -> list[dict[str, Any]]:
         """Diagnose the nodes. Return the findings."""
-        done = run("./fullmesh", "diagnose", "--json", "--no-job", "-i", str(self.inventory))
+        done = run(*DIAGNOSE, "-i", str(self.inventory))
         result = json.loads(done.output[done.output.index("{") :])
         return [one for one in result["findings"] if one["rung"] == "L2"]
 

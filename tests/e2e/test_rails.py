@@ -46,6 +46,8 @@ ip -4 rule show; ip -4 route show table all | grep -E 'eth[2-5]' | sed -E 's/ me
 ip -6 rule show; ip -6 route show table all | grep fd91 | sed -E 's/ metric [0-9]+//' | sort -u
 """
 PING = ("ansible", "-i", str(INVENTORY), "torch_nodes", "-m", "ping")
+# On a busy machine, Ansible alone needs most of the default of 60 s.
+DIAGNOSE = ("./fullmesh", "diagnose", "--json", "--no-job", "--deadline", "240")
 PENDING = "ls /var/lib/fullmesh/rollback/*/armed 2>/dev/null; true"
 FIREWALL = """
 firewall-cmd --list-all-policies
@@ -138,7 +140,7 @@ def kill_run_at(task: str, *more: str, after: int = 0) -> None:
 
 def find_problems() -> list[dict[str, Any]]:
     """Diagnose the nodes. Return the findings about links and rails."""
-    done = run("./fullmesh", "diagnose", "--json", "--no-job", "-i", str(INVENTORY))
+    done = run(*DIAGNOSE, "-i", str(INVENTORY))
     result = json.loads(done.output[done.output.index("{") :])
     return [one for one in result["findings"] if one["rung"] == "L2"]
 

@@ -1,4 +1,4 @@
-"""Two emulated machines with soft-RoCE on two rails, and tries between them."""
+"""Emulated machines with soft-RoCE on two rails, and tries between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from devtools.lab.paths import find
-from devtools.lab.vm.rdma import RdmaMachine, start_machines
+from devtools.lab.vm.rdma import RailSwitch, RdmaMachine, start_machines
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.gpu.dg249_rdma_port_down import rule_rdma_ports
 from fullmesh.causes.rdma.dg196_rdma_rule import rule_rdma_packets
@@ -69,27 +69,27 @@ class RdmaLab:
     def __init__(self, machines: list[RdmaMachine]) -> None:
         """Start a process on each machine."""
         self.machines = {machine.name: machine for machine in machines}
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(len(machines)) as pool:
             self.agents = dict(zip(self.machines, pool.map(RdmaAgent, machines), strict=True))
 
     def run(self, *steps: tuple[int, str]) -> None:
-        """Run commands on machines 1 or 2."""
+        """Run commands on machines, which count from 1."""
         for number, command in steps:
             self.machines[f"rdma{number}"].run_command(command)
 
     def ask_all(self, requests: dict[str, dict[str, Any]]) -> dict[str, Any]:
         """Ask several machines at the same time."""
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(len(requests)) as pool:
             asked = {name: pool.submit(self.agents[name].ask, **r) for name, r in requests.items()}
             return {name: one.result() for name, one in asked.items()}
 
     def observe(
         self, environment: dict[str, str] | None = None, *, rate: bool = False
     ) -> ClusterEvidence:
-        """Survey both machines, choose the pairs as `diagnose` does, and try them at the same time.
+        """Survey all machines, choose the pairs as `diagnose` does, and try them at the same time.
 
         Args:
-            environment: of jobs on both machines.
+            environment: of jobs on all machines.
             rate: measure the rates too, one machine after the other.
         """
         plan: Any = {
@@ -126,12 +126,29 @@ class RdmaLab:
         return fold_cluster_findings([finding for rule in rules for finding in rule])
 
 
-@pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RdmaLab]:
-    """Two machines, fresh, for all tests."""
-    machines = start_machines(find(), Path(tmp_path_factory.mktemp("rdma")))
+def start_lab(folder: Path, count: int) -> Iterator[RdmaLab]:
+    """Start machines, and stop them after the tests."""
+    machines = start_machines(find(), folder, count)
     try:
         yield RdmaLab(machines)
     finally:
         for machine in machines:
             machine.stop_machine()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RdmaLab]:
+    """Two machines, fresh, for all tests of a module."""
+    yield from start_lab(Path(tmp_path_factory.mktemp("rdma")), 2)
+
+
+@pytest.fixture(scope="module")
+def switch(tmp_path_factory: pytest.TempPathFactory) -> RailSwitch:
+    """The switch of three machines."""
+    return RailSwitch(Path(tmp_path_factory.mktemp("rdma")), 3)
+
+
+@pytest.fixture(scope="module")
+def three(switch: RailSwitch) -> Iterator[RdmaLab]:
+    """Three machines at the switch."""
+    yield from start_lab(switch.folder, 3)

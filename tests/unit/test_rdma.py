@@ -9,6 +9,7 @@ import contextlib
 import copy
 import ctypes
 import errno
+import itertools
 import os
 import signal
 import socket
@@ -776,3 +777,73 @@ def test_discarded_packets_are_a_matter_of_flow_control(counter: str, fix: str) 
     (finding,) = rdma_tries.check_rdma(seen)
     assert (finding.code, finding.node, finding.seen) == ("VC-230", UB, f"{counter} +3")
     assert fix in finding.fix
+
+
+def make_three_nodes(*lost: tuple[str, str], rail: int = 1, count: int = 0) -> Any:
+    """Return a cluster of three nodes with two rails, whose packets on one rail are lost between some pairs."""
+    seen = records.build_cluster()
+    names = {EL: 11, UB: 12, "c": 13}
+    seen.plan["nodes"]["c"] = {**seen.plan["nodes"][UB], "name": "c"}
+    seen.nodes["c"] = copy.deepcopy(seen.nodes[UB])
+    for source, host in names.items():
+        pairs = []
+        for target, on in itertools.product(set(names) - {source}, (1, 2)):
+            gids = {"gid": make_gid(on, host), "peer_gid": make_gid(on, names[target])}
+            bad = {source, target} in map(set, lost) and on == rail
+            own = {"step": "send", "error": "IBV_WC_RETRY_EXC_ERR", "count": count}
+            ends = {"own": own, "peer": {"step": "receive", "count": count}} if bad else {}
+            pairs.append(make_try(UB, on, node=target, **gids, **ends))
+        seen.nodes[source]["links"]["rdma"] = {"pairs": pairs, "counters": {}}
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("lost", "count", "expected"),
+    [
+        ([(EL, "c"), (UB, "c")], 0, [("VC-224", "c", "lost on rxe1 of c, and its peers reach")]),
+        ([(EL, "c"), (UB, "c")], 8, [("VC-225", "c", "arrive on rxe1 of c, and its peers reach")]),
+        ([(UB, "c")], 0, [("VC-224", "c", "RDMA packets are lost: ")]),
+        # no pair works, so it can be the switch
+        ([(EL, "c"), (UB, "c"), (EL, UB)], 0, [("VC-224", "", "RDMA packets are lost: ")] * 3),
+    ],
+)
+def test_loss_at_one_of_three_nodes_is_one_finding(
+    lost: list[tuple[str, str]], count: int, expected: list[tuple[str, str, str]]
+) -> None:
+    found = list(rdma_tries.check_rdma(make_three_nodes(*lost, count=count)))
+    assert len(found) == len(expected), found
+    for finding, (code, node, words) in zip(found, expected, strict=True):
+        assert (finding.code, words in finding.cause) == (code, True), finding
+        assert node in ("", finding.node)
+    if "reach" in expected[0][2]:
+        assert found[0].peer == f"{EL}, {UB}"
+        assert "on c, its cable and its switch port" in found[0].fix
+        assert len(found[0].pairs) == 4
+
+
+def test_lower_mtu_of_one_of_three_nodes_is_one_finding() -> None:
+    seen = make_three_nodes()
+    for name in seen.plan["nodes"]:
+        for said in seen.nodes[name]["links"]["rdma"]["pairs"]:
+            if said["device"] == "rxe2" and "c" in (name, said["node"]):
+                said["mtu" if name == "c" else "peer_mtu"] = 1024
+    (finding,) = rdma_tries.check_rdma(seen)
+    assert (finding.code, finding.node) == ("VC-228", "c")
+    assert finding.peer == f"{EL}, {UB}"
+    assert finding.seen == f"1024 bytes on c, 4096 on {EL} (rxe2), 4096 on {UB} (rxe2)"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "node", "words"),
+    [
+        ([(EL, "c"), (UB, "c")], "c", "of the rails of c are swapped"),
+        ([(EL, UB)], EL, f"of the rails between {EL} and {UB} are swapped"),
+    ],
+)
+def test_swapped_cables_of_one_of_three_nodes_are_one_finding(
+    pairs: list[tuple[str, str]], node: str, words: str
+) -> None:
+    swapped = {tuple(sorted(pair)): ["a way"] for pair in pairs}
+    finding = rdma_tries.make_swap_finding(make_three_nodes(), swapped)
+    assert (finding.node, words in finding.cause) == (node, True)
+    assert f"swap the cables of the two ports at {node}" in finding.fix

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fullmesh.model.types import ClusterPlan
 from fullmesh.observed.ladder import ProbePort, RdmaResult, RdmaTarget
@@ -106,6 +107,25 @@ def list_spare_pairs(pairs: Sequence[PortPair]) -> Iterator[PortPair]:
         for _, other in pairs:
             if other is not right and choose_link_local_gid(own) and choose_link_local_gid(other):
                 yield own, other
+
+
+def find_swapped_nodes(pairs: Collection[frozenset[str]]) -> tuple[list[str], bool]:
+    """Return the nodes whose cables are swapped, and whether that is certain. Otherwise it can be any of them.
+
+    Args:
+        pairs: the nodes that reach each other on the wrong interfaces. A node with swapped cables is in a pair with
+            each node without.
+    """
+    found: list[str] = []
+    left = {*pairs}
+    while left:
+        counted = Counter(name for pair in sorted(map(sorted, left)) for name in pair)
+        top = [name for name, count in counted.items() if count == max(counted.values())]
+        if any(pair <= {*top} for pair in left):
+            return sorted({name for pair in pairs for name in pair}), False
+        found += top
+        left = {pair for pair in left if pair.isdisjoint(top)}
+    return sorted(found), True
 
 
 def has_running_job(survey: NodeSurvey) -> bool:

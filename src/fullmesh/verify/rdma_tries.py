@@ -16,7 +16,13 @@ from fullmesh.result.types import Severity
 from fullmesh.verify import rdma_pairs
 from fullmesh.verify.cards import has_gpus
 from fullmesh.verify.model import ClusterObservations
-from fullmesh.verify.rdma_pairs import ETHERNET, choose_gid, gid_to_address, list_job_ports
+from fullmesh.verify.rdma_pairs import (
+    ETHERNET,
+    choose_gid,
+    find_swapped_nodes,
+    gid_to_address,
+    list_job_ports,
+)
 
 # Steps that say nothing about RDMA -> the reason.
 UNTRIED = {
@@ -26,6 +32,7 @@ UNTRIED = {
     "fork": "no process could be started",
 }
 SWAPPED = "VC-227"
+LOSSES = ("VC-224", "VC-225")
 # In the name of a NIC's counter of packets that arrived and were discarded: rx_discards_phy, rx_dropped.nic.
 DISCARDED = ("discard", "dropped")
 FLOW = "flow control (PFC, ECN) on the NIC and the switch, because the NIC's buffers were full"
@@ -75,6 +82,11 @@ class RdmaTry:
         """Both ends with their devices."""
         said = self.said
         return f"{self.source} ({said['device']}) -> {self.target} ({said['peer_device']})"
+
+    @property
+    def ends(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Both ends: node and device."""
+        return (self.source, self.said["device"]), (self.target, self.said["peer_device"])
 
     @property
     def passed(self) -> bool:
@@ -133,13 +145,15 @@ def check_rdma(seen: ClusterObservations) -> Iterator[Finding]:
     tries = list_rdma_tries(seen)
     yield from find_missing_gids(seen)
     swapped = find_swapped_cables(tries)
-    for nodes, ways in sorted(swapped.items()):
-        yield make_swap_finding(seen, nodes, ways)
+    if swapped:
+        yield make_swap_finding(seen, swapped)
     groups: dict[tuple[str, str, str, str], list[RdmaTry]] = {}
+    silent = find_silent_ends(tries)
     for one in tries:
         key = classify_try(one) if find_try_code(one, swapped) not in ("", SWAPPED) else None
         if key and not one.said["spare"]:
-            groups.setdefault(key, []).append(one)
+            end = next((end for end in one.ends if key[0] in LOSSES and end in silent), None)
+            groups.setdefault((key[0], *end, "") if end else key, []).append(one)
     for (code, node, device, error), members in groups.items():
         yield make_try_finding(seen, code, (node, device, error), members)
     yield from find_different_mtus(seen, tries)
@@ -190,6 +204,31 @@ def classify_try(one: RdmaTry) -> tuple[str, str, str, str] | None:
     return "VC-229", node, device, f"{end['step']} {end['error']}".strip()
 
 
+def find_silent_ends(tries: Sequence[RdmaTry]) -> set[tuple[str, str]]:
+    """Find the ends that lose packets to and from all their peers, while each of these reaches another node.
+
+    With two nodes, the loss can be at either end.
+    """
+    lost: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    good: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for one in tries:
+        found = classify_try(one)
+        if not one.said["spare"] and (one.passed or (found and found[0] in LOSSES)):
+            for end, other in (one.ends, one.ends[::-1]):
+                (good if one.passed else lost).setdefault(end, set()).add(other)
+
+    def reaches_any(end: tuple[str, str]) -> bool:
+        return bool(good.get(end, set()) - lost.get(end, set()))
+
+    return {
+        end
+        for end, peers in lost.items()
+        if len({node for node, _ in peers}) > 1
+        and not reaches_any(end)
+        and all(reaches_any(peer) for peer in peers)
+    }
+
+
 def get_severity(seen: ClusterObservations, node: str) -> Severity:
     """Return how grave a failure of RDMA is: without GPUs, no job uses it."""
     return ERROR if has_gpus(seen, node) else WARNING
@@ -215,6 +254,8 @@ def make_try_finding(
     ways = join_names([one.way for one in members][:4]) + (" and more" if len(members) > 4 else "")  # noqa: PLR2004
     step = error.partition(" ")[0]
     addresses = get_netdev_hint(said)
+    where = f" on {device} of {node}, and its peers reach each other" if not error else ""
+    port = f"the interface of {device} on {node}, its cable and its switch port"
     texts = {
         "VC-221": (
             f"the RDMA device {device} of {node} no longer has the RoCE v2 GID of its address",
@@ -237,16 +278,19 @@ def make_try_finding(
             f"Check: ip route get {gid_to_address(said['peer_gid'])} from {gid_to_address(said['gid'])}",
         ),
         "VC-224": (
-            f"RDMA packets are lost: {ways}",
+            f"RDMA packets are lost{where}: {ways}",
             f"{addresses}, {describe_loss(first)}",
             "messages of 64 bytes arrive",
-            "allow UDP port 4791 in both directions on every firewall, switch ACL and VLAN between the two devices",
+            f"check {port}, and allow UDP port 4791 in both directions there"
+            if where
+            else "allow UDP port 4791 in both directions on every firewall, switch ACL and VLAN between the two "
+            "devices",
         ),
         "VC-225": (
-            f"large RDMA messages are lost and small ones arrive: {ways}",
+            f"large RDMA messages are lost and small ones arrive{where}: {ways}",
             f"{addresses}, packets of up to {describe_mtu(said)} bytes plus headers, {describe_loss(first)}",
             "messages of 1 MiB arrive",
-            "set one MTU on both interfaces and on all switch ports between them, at least "
+            f"set one MTU on {port if where else 'both interfaces and on all switch ports between them'}, at least "
             f"{describe_mtu(said) + 100} bytes. Check: ping -M do -s {describe_mtu(said)} "
             f"{gid_to_address(said['peer_gid'])}",
         ),
@@ -313,19 +357,28 @@ def find_swapped_cables(tries: list[RdmaTry]) -> dict[tuple[str, str], list[str]
 
 
 def make_swap_finding(
-    seen: ClusterObservations, nodes: tuple[str, str], ways: list[str]
+    seen: ClusterObservations, swapped: Mapping[tuple[str, str], Sequence[str]]
 ) -> Finding:
-    """Make the finding for swapped cables."""
-    first, second = nodes
+    """Make the finding for swapped cables. With three or more nodes, it names the one whose cables are swapped.
+
+    Args:
+        seen: the cluster.
+        swapped: pairs of nodes, with the ways between them that work.
+    """
+    names, certain = find_swapped_nodes({frozenset(pair) for pair in swapped})
+    first, nodes = names[0], join_names(names)
+    place = f"of {nodes}" if certain else f"between {' and '.join(names[:4])}"
+    ways = [way for _, held in sorted(swapped.items()) for way in held]
     return Finding(
         SWAPPED,
         "L2",
-        f"the cables of the rails between {first} and {second} are swapped",
+        f"the cables of the rails {place} are swapped",
         node=first,
-        peer=second,
+        peer=join_names(sorted({name for pair in swapped for name in pair} - {first})),
         seen=f"connected: {join_names(ways[:4])}",
         expected="each rail connects the devices whose addresses are in one subnet",
-        fix=f"swap the cables of the two ports at {first}, or exchange the addresses of its two interfaces",
+        fix=f"swap the cables of the two ports at {nodes if certain else first}, or exchange the addresses of its two "
+        "interfaces",
         severity=get_severity(seen, first),
     )
 
@@ -355,27 +408,31 @@ def find_missing_gids(seen: ClusterObservations) -> Iterator[Finding]:
 
 
 def find_different_mtus(seen: ClusterObservations, tries: list[RdmaTry]) -> Iterator[Finding]:
-    """Find pairs whose active MTUs differ: they work with the smaller one, at a lower rate."""
-    reported: set[frozenset[tuple[str, str]]] = set()
+    """Find devices whose active MTU is below those of peers: they work with the smaller one, at a lower rate."""
+    found: dict[tuple[int, str, str], dict[str, int]] = {}
     for one in tries:
         said = one.said
-        ends = frozenset(((one.source, said["device"]), (one.target, said["peer_device"])))
-        if said["spare"] or ends in reported or not said["mtu"] or not said["peer_mtu"]:
+        if said["spare"] or not said["mtu"] or not said["peer_mtu"]:
             continue
-        if said["mtu"] != said["peer_mtu"]:
-            reported.add(ends)
-            low, high = sorted(((said["mtu"], one.source), (said["peer_mtu"], one.target)))
-            yield Finding(
-                "VC-228",
-                "L2",
-                f"the active RDMA MTUs of {one.way} differ",
-                node=low[1],
-                peer=high[1],
-                seen=f"{low[0]} bytes on {low[1]}, {high[0]} on {high[1]}",
-                expected="the same",
-                fix=f"on {low[1]}: set the MTU of the interface to that of {high[1]}'s. Then set it permanently",
-                severity=WARNING,
-            )
+        low, high = sorted(
+            (mtu, *end) for mtu, end in zip((said["mtu"], said["peer_mtu"]), one.ends, strict=True)
+        )
+        if low[0] != high[0]:
+            found.setdefault(low, {})[f"{high[1]} ({high[2]})"] = high[0]
+    for (mtu, node, device), peers in sorted(found.items()):
+        ends = join_names(sorted(peers))
+        values = join_names([f"{value} on {end}" for end, value in sorted(peers.items())][:4])
+        yield Finding(
+            "VC-228",
+            "L2",
+            f"the active RDMA MTU of {node} ({device}) is below that of {ends}",
+            node=node,
+            peer=join_names(sorted({end.partition(" ")[0] for end in peers})),
+            seen=f"{mtu} bytes on {node}, {values}",
+            expected="the same",
+            fix=f"on {node}: set the MTU of the interface to that of {ends}. Then set it permanently",
+            severity=WARNING,
+        )
 
 
 def find_grown_counters(seen: ClusterObservations) -> Iterator[Finding]:

@@ -1,8 +1,8 @@
-"""Two small machines with soft-RoCE (rdma_rxe): their whole system is in memory, and each has two rails.
+"""Small machines with soft-RoCE (rdma_rxe): their whole system is in memory, and each has two rails.
 
 The first NIC is in QEMU's user network, which has no route out. A forwarded port of 127.0.0.1 leads to it. The second
-NIC is the cluster network, and the others are the rails with ``rxe1`` and ``rxe2``. Each network is a pair of unix
-sockets between the two QEMUs, so nothing leaves this machine.
+NIC is the cluster network, and the others are the rails with ``rxe1`` and ``rxe2``. With two machines, each network is
+a pair of unix sockets between the QEMUs. With more, it is a switch in this process. Nothing leaves this machine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import os
 import platform
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,9 @@ MEMORY_MIB = 768
 BOOT_SECONDS = 300.0
 COMMAND_SECONDS = 120.0
 CABLES = (0, 1, 2)  # 0: the cluster network
+PAIR = 2  # machines that need no switch
+FRAME_MOST = 1 << 16
+FULL_SECONDS = 1.0  # a machine that does not read for so long loses the frame
 
 
 def build_image(paths: Paths) -> Path:
@@ -63,11 +68,74 @@ def build_image(paths: Paths) -> Path:
     return target
 
 
+class RailSwitch:
+    """A switch for all networks of the machines: it learns addresses and forwards Ethernet frames."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        """Open a port for each cable of each machine, and start to forward."""
+        self.folder = folder
+        self.ports = {
+            (n, cable): self.open_port(n, cable) for n in range(count) for cable in CABLES
+        }
+        self.network = {port: port[1] for port in self.ports}  # the port's VLAN
+        self.known: dict[tuple[int, bytes], tuple[int, int]] = {}
+        for port in self.ports:
+            threading.Thread(target=self.forward_frames, args=(port,), daemon=True).start()
+
+    def open_port(self, number: int, cable: int) -> socket.socket:
+        """Open the socket of a port."""
+        path = get_switch_path(self.folder, number, cable)
+        path.unlink(missing_ok=True)
+        port = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        port.bind(str(path))
+        return port
+
+    def forward_frames(self, port: tuple[int, int]) -> None:
+        """Forward what a machine sends on a cable."""
+        sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sender.settimeout(FULL_SECONDS)
+        while True:
+            frame = self.ports[port].recv(FRAME_MOST)
+            network, to, source = self.network[port], frame[:6], frame[6:12]
+            self.known[network, source] = port
+            known = self.known.get((network, to))
+            for other in [known] if known else self.ports:
+                if other != port and self.network[other] == network:
+                    try:
+                        sender.sendto(frame, str(get_cable_path(self.folder, *other)))
+                    except OSError:
+                        continue  # the machine does not run yet, or does not read
+
+    def swap_cables(self, number: int, first: int, second: int) -> None:
+        """Swap two cables of a machine at the switch."""
+        one, other = (number, first), (number, second)
+        self.network[one], self.network[other] = self.network[other], self.network[one]
+        self.known.clear()
+
+
+def get_cable_path(folder: Path, number: int, cable: int) -> Path:
+    """Return the socket of a machine's NIC."""
+    return folder / f"rail{cable}-{number}"
+
+
+def get_switch_path(folder: Path, number: int, cable: int) -> Path:
+    """Return the socket of a switch's port."""
+    return folder / f"port{cable}-{number}"
+
+
 @dataclass(frozen=True)
 class RdmaMachine:
-    """One machine. *number*: 0 or 1. *port*: of 127.0.0.1, which leads to its sshd."""
+    """One machine.
+
+    Attributes:
+        number: from 0.
+        count: of all machines.
+        port: of 127.0.0.1, which leads to its sshd.
+        folder: with the files of all machines.
+    """
 
     number: int
+    count: int
     port: int
     folder: Path
 
@@ -101,7 +169,11 @@ class RdmaMachine:
         argv += ["-netdev", f"user,id=n0,restrict=on,net={net}.0/24,host={net}.2,{forward}"]
         argv += ["-device", f"virtio-net-pci,netdev=n0,mac=52:54:00:79:00:0{self.number}"]
         for rail in CABLES:
-            own, other = (self.folder / f"rail{rail}-{n}" for n in (self.number, 1 - self.number))
+            own = get_cable_path(self.folder, self.number, rail)
+            if self.count == PAIR:
+                other = get_cable_path(self.folder, 1 - self.number, rail)
+            else:
+                other = get_switch_path(self.folder, self.number, rail)
             own.unlink(missing_ok=True)
             sockets = f"local.type=unix,local.path={own},remote.type=unix,remote.path={other}"
             argv += ["-netdev", f"dgram,id=c{rail},{sockets}"]
@@ -161,16 +233,16 @@ def format_ssh_config(machines: list[RdmaMachine], folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def start_machines(paths: Paths, folder: Path) -> list[RdmaMachine]:
-    """Start two machines whose files are in *folder*, and wait until ssh answers."""
+def start_machines(paths: Paths, folder: Path, count: int = PAIR) -> list[RdmaMachine]:
+    """Start machines whose files are in *folder*, and wait until ssh answers. Three need a `RailSwitch`."""
     image = build_image(paths)
     begun = time.monotonic()
     make_key(folder / "key")
-    machines = [RdmaMachine(number, free_port(), folder) for number in range(2)]
+    machines = [RdmaMachine(number, count, free_port(), folder) for number in range(count)]
     (folder / "ssh_config").write_text(format_ssh_config(machines, folder))
     for machine in machines:
         must(machine.build_command(image))
     for machine in machines:
         machine.wait_for_ssh()
-    say(f"two machines with soft-RoCE are up after {time.monotonic() - begun:.1f} s")
+    say(f"{count} machines with soft-RoCE are up after {time.monotonic() - begun:.1f} s")
     return machines

@@ -12,13 +12,13 @@ nodes, it can be either.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase, Explains
 from fullmesh.causes.relations import has_same_links
 from fullmesh.result.findings import Finding, join_names
+from fullmesh.verify.rdma_pairs import find_swapped_nodes
 
 CAUSE = Cause(
     "VC-242",
@@ -43,25 +43,6 @@ class WrongCable(NamedTuple):
     def turn(self) -> WrongCable:
         """Return the cable as the other end describes it."""
         return WrongCable(*self[3:], *self[:3])
-
-
-def find_swapped_nodes(pairs: Collection[frozenset[str]]) -> tuple[list[str], bool]:
-    """Return the nodes whose cables are swapped, and whether that is certain. Otherwise it can be any of them.
-
-    Args:
-        pairs: the nodes that reach each other on the wrong interfaces. A node with swapped cables is in a pair with
-            each node without.
-    """
-    found: list[str] = []
-    left = {*pairs}
-    while left:
-        counted = Counter(name for pair in sorted(map(sorted, left)) for name in pair)
-        top = [name for name, count in counted.items() if count == max(counted.values())]
-        if any(pair <= {*top} for pair in left):
-            return sorted({name for pair in pairs for name in pair}), False
-        found += top
-        left = {pair for pair in left if pair.isdisjoint(top)}
-    return sorted(found), True
 
 
 def group_cables(wrong: Sequence[WrongCable]) -> list[list[WrongCable]]:

@@ -6,6 +6,9 @@ TCP between the same nodes can work, because firewalls, switch ACLs and VLANs tr
 differently. Firewalls of the nodes see these packets only with soft-RoCE: a NIC sends and receives
 them past the kernel.
 
+With three or more nodes, the finding names the node if its device reaches no peer and each of the
+peers reaches another node.
+
 **Prove:** rdma statistic && ibv_rc_pingpong -d DEVICE -g INDEX PEER
 
 **Fix:** Allow UDP port 4791 in both directions on the path, and check cable, VLAN and switch port.

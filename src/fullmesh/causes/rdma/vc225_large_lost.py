@@ -3,7 +3,7 @@
 The path MTU of a queue pair is the smaller active MTU of both devices: 1024 bytes with an interface
 MTU of 1500, and 4096 with 4200 or more. If a switch port or VLAN in between allows less, packets of
 full size are lost. Small messages arrive, so connection tests pass, and jobs end with completion
-status 12.
+status 12. With three or more nodes, the finding names the node that reaches no peer with them.
 
 **Prove:** ping -M do -s 4096 PEER && ibv_rc_pingpong -s 1048576 PEER
 

@@ -2,7 +2,8 @@
 
 Each rail has its own subnet, so a device finds its peer only if the cable ends at the right port.
 Fullmesh tries the other ports of the peer with link-local addresses, which need no subnet. If one of
-them answers, the cables are swapped.
+them answers, the cables are swapped. With three or more nodes, the finding names the node that is
+connected otherwise than the rest. With two nodes, it can be either.
 
 **Prove:** lldpcli show neighbors || ping -I INTERFACE fe80::PEER
 
