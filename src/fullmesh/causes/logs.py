@@ -76,6 +76,8 @@ class Fact:
 
 
 NCCL_LINE = r"(?P<host>[^\s:\[\]]{1,120}):\d+:\d+ \[\d+\] NCCL INFO "
+# a reason that NCCL logs, or that torch prints in the line after "Last error:"
+AS_LAST = r"(?:NCCL WARN |^(?:[\w.-]{1,60}: )?(?:\[rank\d{1,7}\]:)?\s*)"
 # every log is asked for these; other facts belong to the causes that need them
 FACTS = (
     Fact("rank", Pattern("[rank", r"\[rank(?P<rank>\d{1,7})\]:")),

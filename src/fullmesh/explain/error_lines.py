@@ -61,7 +61,7 @@ LOW_LEVEL = re.compile(
 )
 HIGH_LEVEL = re.compile(
     r"(?<![\w=-])(?<!level )(?:ERROR|FATAL|CRITICAL|PANIC)(?![\w-])|==ERROR: "
-    r"|(?<![\w-])(?:level|lvl|severity)\W{1,3}(?i:error|err|fatal|panic|crit|critical)\b(?=\W{0,2}\s*[,}\w])"
+    r"|\|CCL_ERROR\||(?<![\w-])(?:level|lvl|severity)\W{1,3}(?i:error|err|fatal|panic|crit|critical)\b(?=\W{0,2}\s*[,}\w])"
     r"|(?<![\w.])[EF](?:\d{3,4}(?= \d\d:)|(?= \d+ \d+\])|(?= \w{1,40}\.cpp:))"
     r"|(?<![\w-])(?:[Ff]atal )?[Ee]rror(?:: (?!-?\d+\.\d)|\])|(?<!non-)(?<!\w)[Ff]atal(?: {0,4}: | error| exception)"
     r"|^\W{0,4}(?:\w+: )?Error (?:#?\d{1,5}|\w+ing (?:\w+ ){0,3}\w+): \S"
@@ -76,7 +76,7 @@ EXCEPTION = re.compile(
     # of a module of exceptions
     r"|^(?:[a-z_]\w{0,60}\.){0,10}(?:errors?|_?exceptions?|exc|zipfile)\.[A-Z]\w{0,60}: \S"
     # of a class whose name says it
-    r"|^(?:[a-z_]\w{0,60}\.){1,10}[A-Z]\w{0,40}?(?:Broken|Mismatch|NotFound|Unavailable|Denied|Refused|Exhausted|Lost"
+    r"|^(?:[a-z_]\w{0,60}\.){1,10}[A-Z]\w{0,40}?(?:Broken|Mismatch|NotFound|Unavailable|Denied|Refused|Exhausted|Lost|Conflict"
     r"|Timeout|Failed|Failure|Killed|Died|Closed|Enabled)\w{0,20}: \S|^Broken\w{2,20}Pool: \S"
 )
 ENDS_TRACEBACK = re.compile(r"[A-Za-z_][\w.]{0,200}(?:\([\w., ']{0,80}\))?(?:: |:?\s*$)")
@@ -269,8 +269,9 @@ SIGN = re.compile(
     r"|\b(?:CUDA|HSA_STATUS|CCL|PMIX|UCS|OMPI|MPI)_ERR(?:OR)?(?:_[A-Z]+)+\b|\b(?:cuda|hip)Error[A-Z]\w+"
     r"|(?<![\w-])already (?:in use|allocated)(?![\w-])|\bno matching \w+|\bno module named\b"
     r"|\bpage fault\b|\bptxas fatal\b|\bUncorrect\w+ \(Fatal\)|\bring \S{1,30} timeout\b"
-    r"|\bE(?:NOTFOUND|CONN[A-Z]+|ADDRINUSE|HOSTUNREACH|TIMEDOUT|ACCES|NOSPC|NOMEM|MFILE|PIPE)\b"
-    r"|\bSignal \d{1,2} \(SIG[A-Z]+\)"
+    r"|\bE(?:NOTFOUND|CONN[A-Z]+|ADDRINUSE|HOSTUNREACH|TIMEDOUT|ACC[E]S|NOSPC|NOMEM|MFILE|PIPE)\b"
+    r"|\bSignal \d{1,2} \(SIG[A-Z]+\)|^curl: \(\d|\bunrecognized option\b|\b(?:access|operation) error on \w"
+    r"|^(?:\[rank\d{1,7}\]: ?)?(?:[\w.]{1,120}\.)?[A-Z]\w{2,60}(?:Error|Exception)\s*$"
     r"|\w(?:Error|Exception):\s*$|\bwatchdog[ _]timeout\b|\b[Nn]vlink error\b"
     r"|^(?:\[rank\d{1,7}\]: ?)?(?:Stop(?:Async)?Iteration|KeyboardInterrupt|SystemExit|GeneratorExit)(?:: [1-9-].*)?$"
     r"|\bCU\w{2,6}_STATUS_(?!SUCCESS)[A-Z]|\bBUG: |\bOops: |\[Hardware Error\]"

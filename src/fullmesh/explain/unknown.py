@@ -63,6 +63,9 @@ CHAINED = ("During handling of the above exception", "the direct cause of the fo
 CUT_FRAMES = 3  # lines above an exception without a heading that may name its place
 QUOTED = 240  # characters of a line in the sentence
 DIGITS = re.compile(r"\d")
+SHARED_LIBRARY = re.compile(
+    r"\.so(?:\.\d{1,5}){0,3}: "
+)  # the loader rejected it, so the package is there
 
 
 @dataclass(frozen=True)
@@ -400,6 +403,8 @@ class UnknownErrors:
         }
         evidence = [first.evidence, *(one.evidence for one in owns if one is not first)]
         cause = OWN_CAUSES.get(error.rpartition(".")[2], lg319_own_error.CAUSE)
+        if SHARED_LIBRARY.search(message):
+            cause = lg319_own_error.CAUSE
         return LogFinding(cause, fields, evidence[:MOST_LINES], len(owns))
 
     def _has_earlier_error(self, own: ErrorLine) -> bool:

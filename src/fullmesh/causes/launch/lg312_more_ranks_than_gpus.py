@@ -34,7 +34,7 @@ CAUSE = LogCause(
         # in NCCL itself it is a GPU of another rank (LG-441)
         Pattern(
             "invalid device ordinal",
-            r"(?P<detail>(?<!NCCL WARN Cuda failure 101 ')(?<!NCCL WARN Cuda failure ')invalid device ordinal)",
+            r"(?P<detail>(?<!Cuda failure 101 ')(?<!Cuda failure ')invalid device ordinal)",
         ),
         Pattern("your machine only has", r"(?P<detail>your machine only has: \[[^\]]{0,60}\])"),
         Pattern("Invalid device id", r"AssertionError: (?P<detail>Invalid device id)"),

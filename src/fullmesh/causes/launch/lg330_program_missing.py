@@ -78,9 +78,10 @@ CAUSE = LogCause(
             (
                 r"(?:bash|sh|ksh|zsh): (?:line )?(?:\d{1,6}: )?(?P<detail>(?:torchrun|python[\d.]{0,5}|srun"
                 r"|mpirun|mpiexec|ray|vllm|deepspeed|accelerate|orted|prted|pdsh|ssh|sshd|uv|conda|docker|podman|sbatch"
-                r"|enroot|apptainer|singularity|kubectl|sglang|numactl|ibstat|hydra_pmi_proxy)): (?:command )?not found"
+                r"|enroot|apptainer|singularity|sglang|hydra_pmi_proxy)): (?:command )?not found"
             ),
         ),
     ),
+    survivable=True,
     weight=86,
 )

@@ -46,6 +46,14 @@ SHOWN = tuple(
             '" not found',
             r'Error: (?P<detail>(?:secret|configmap) "[\w.-]{1,80}" not found)',
         ),
+        Pattern(
+            "is forbidden: ",
+            r"Error creating: (?P<detail>pods \S{1,80} is forbidden: [^,\n]{5,120})",
+        ),
+        Pattern(
+            "ProvisioningFailed",
+            r"ProvisioningFailed .{0,80}(?P<detail>storageclass\S{1,60} \"[\w.-]{1,60}\" not found)",
+        ),
         Pattern("FailedCreatePodSandBox", r"(?P<detail>Failed ?CreatePodSandBox)"),
     )
 )

@@ -35,6 +35,7 @@ SHOWN = tuple(
             "returned error code: 40",
             r"URL (?P<detail>https://\S{1,120} returned error code: 40[134])",
         ),
+        Pattern("nvalid reference format", r"(?P<detail>[Ii]nvalid reference format)"),
         Pattern("ErrImagePull", r"(?P<detail>ErrImagePull)"),
         Pattern("ImagePullBackOff", r"(?P<detail>ImagePullBackOff)"),
     )

@@ -16,7 +16,7 @@ VLLM_WORKER_MULTIPROC_METHOD=spawn), and use CUDA only in the workers.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
+from fullmesh.causes.logs import AS_LAST, RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-334",
@@ -34,7 +34,7 @@ CAUSE = LogCause(
         ),
         Pattern(
             "'initialization error'",
-            r"NCCL WARN Cuda failure (?:3 )?(?P<detail>'initialization error')",
+            AS_LAST + r"Cuda failure (?:3 )?(?P<detail>'initialization error')",
         ),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),

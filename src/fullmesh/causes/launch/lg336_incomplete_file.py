@@ -58,6 +58,12 @@ CAUSE = LogCause(
                 r" metadata, file not fully covered|header too small))"
             ),
         ),
+        # HDF5
+        Pattern("truncated file: eof", r"(?P<detail>truncated file: eof = \d{1,20})"),
+        Pattern("file signature not found", r"(?P<detail>file signature not found)"),
+        Pattern(
+            "invalid load key, '\\x00'", r"UnpicklingError: (?P<detail>invalid load key, '\\x00')"
+        ),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,

@@ -28,10 +28,14 @@ CAUSE = LogCause(
         ),
         Pattern(
             "rolog",
-            r"\bslurm\w*\b.{0,80}?error: .{0,80}(?P<detail>[Pp]rolog\w{0,10}(?: launch)? fail(?:ed|ure).{0,80})",
+            r"\bslurm\w*\b.{0,80}?error: .{0,80}(?P<detail>[Pp]rolog\w{0,10}(?: launch)? (?:failed|failure).{0,80})",
         ),
         Pattern(
             "rolog launch failure", r"srun: error: .{0,80}(?P<detail>[Pp]rolog launch failure)"
+        ),
+        Pattern(
+            "task_prolog",
+            r"error: .{0,60}(?P<detail>slurm task_prolog (?:\[[^\]]{1,120}\]|can not be executed).{0,120})",
         ),
     ),
     severity=Severity.SYMPTOM,

@@ -47,6 +47,7 @@ CAUSE = LogCause(
         Pattern(
             "Zero Bytes were transmitted", r"(?P<detail>Zero Bytes were transmitted or received)"
         ),
+        Pattern("DNS SRV lookup failed", r"error: .{0,40}(?P<detail>DNS SRV lookup failed)"),
     ),
     explains=(Explains(("LG-329", "LG-743")),),
     weight=89,

@@ -49,9 +49,21 @@ CAUSE = LogCause(
             r"(?P<error>\w{2,40}) ?.{0,80}?: (?P<message>Permission denied \(os error 13\))",
             fields=UNRAISED,
         ),
+        Pattern(
+            "[Errno 1] Operation not permitted: '",
+            r"(?P<error>\w{2,20}Error): (?P<message>\[Errno 1\] Operation not permitted: '[^']{1,200}')",
+            fields=UNRAISED,
+        ),
+        # Node.js
+        Pattern(
+            "EACCES: permission denied",
+            r"(?P<error>Error): (?P<message>EACCES: permission denied, [^\n]{3,120})",
+            fields=UNRAISED,
+        ),
     ),
     explains=(Explains((*RANK_FAILURE_EFFECTS, "LG-320")),),
     yields=True,
+    survivable=True,
     weight=68,
     recorded=(
         RecordedLog(

@@ -16,11 +16,34 @@ Ray and Slurm start processes with the environment of each node: activate it the
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, RecordedLog
+from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern, RecordedLog
 
+# no rank and no place of a traceback
+UNRAISED = (("rank", "?"), ("place", ""))
 CAUSE = LogCause(
     "LG-346",
     __doc__,
+    examples=(
+        "importlib.metadata.PackageNotFoundError: No package metadata was found for bitsandbytes",
+    ),
+    patterns=(
+        Pattern(
+            "No package metadata was found for",
+            r"(?P<error>PackageNotFoundError): (?P<message>No package metadata was found for [\w.-]{1,80})",
+            fields=UNRAISED,
+        ),
+        Pattern(
+            "ContextualVersionConflict",
+            r"(?P<error>ContextualVersionConflict): (?P<message>[^\n]{3,160})",
+            fields=UNRAISED,
+        ),
+        Pattern(
+            "DistributionNotFound",
+            r"(?P<error>DistributionNotFound): (?P<message>[^\n]{3,160})",
+            fields=UNRAISED,
+        ),
+    ),
+    survivable=True,
     explains=(Explains((*RANK_FAILURE_EFFECTS, "LG-320")),),
     weight=68,
     recorded=(

@@ -51,6 +51,7 @@ CAUSE = LogCause(
     patterns=(
         Pattern("was unable to reliably start one or more daemons"),
         Pattern("daemon has unexpectedly failed after launch"),
+        Pattern("has lost communication with a remote daemon"),
     ),
     facts=LOGIN,
     explains=(Explains(("LG-328", "LG-330", "LG-528")),),

@@ -37,6 +37,11 @@ CAUSE = LogCause(
                 r"|nvidia-container-cli: |mkdir: |\[ERROR\] /etc/enroot/hooks\.d/)[^\n]{1,180})"
             ),
         ),
+        Pattern(
+            "pyxis: [ERROR]",
+            r"error: pyxis: (?P<detail>\[ERROR\] /etc/enroot/hooks\.d/[^\n]{1,180})",
+        ),
+        Pattern("pyxis: couldn't mkdir", r"error: pyxis: (?P<detail>couldn't mkdir [^\n]{1,180})"),
     ),
     explains=(Explains(("LG-522", "LG-524")),),
     weight=70,

@@ -36,6 +36,7 @@ CAUSE = LogCause(
         Pattern("cannot find mpi plugin for mpi/"),
         Pattern("pmi/pmix: can not load PMIx library"),
         Pattern("Invalid MPI type '"),
+        Pattern("specified plugin name for mpi/"),
     ),
     weight=88,
     recorded=(

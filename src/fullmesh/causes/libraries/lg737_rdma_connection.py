@@ -41,6 +41,7 @@ CAUSE = LogCause(
         ),
         Pattern("ibv_modify_qp failed", r"(?<!Call to )(?P<detail>ibv_modify_qp failed)"),
         Pattern("error modifying QP to", r"UCX +ERROR +(?P<detail>error modifying QP to \w{1,6})"),
+        Pattern("ibv_query_gid failed", r"(?P<detail>ibv_query_gid failed with [\w ]{3,60})"),
     ),
     weight=80,
 )

@@ -40,6 +40,10 @@ CAUSE = LogCause(
             "Destination is unreachable",
             r"UCX +ERROR .{0,120}(?P<detail>Destination is unreachable)",
         ),
+        Pattern(
+            "no copy across memory types",
+            r"UCX +ERROR +(?P<detail>no copy across memory types transport to)",
+        ),
     ),
     explains=(Explains(("LG-738",)),),
     survivable=True,

@@ -34,6 +34,7 @@ CAUSE = LogCause(
             "nvshmemi_init_thread", r"(?P<detail>aborting due to error in nvshmemi_init_thread)"
         ),
         Pattern("nvshmem detect topo failed", r"(?P<detail>nvshmem detect topo failed)"),
+        Pattern("nvshmem initialization failed", r"(?P<detail>nvshmem initialization failed)"),
     ),
     severity=Severity.SYMPTOM,
     follows_any=True,

@@ -69,10 +69,20 @@ CAUSE = LogCause(
             rf"\bsbatch: error: (?!spank|Batch job|.{{0,60}}(?:DNS|fetch|resolve))(?P<detail>[*! ]{{0,8}}{ANSWER})",
         ),
         Pattern(
-            "specification can not be satisfied",
-            SLURM + r"(?P<detail>\w{3,12} (?:count )?specification can not be satisfied)",
+            "can not be satisfied",
+            SLURM
+            + r"(?P<detail>\w{3,12} (?:count )?(?:per node |specification )?can not be satisfied)",
         ),
         Pattern("Failed to validate job spec", SLURM + r"(?P<detail>Failed to validate job spec)"),
+        Pattern(
+            "Job submit/allocate failed: ",
+            SLURM + rf"Job submit/allocate failed: (?P<detail>{ANSWER})",
+        ),
+        Pattern(
+            "unrecognized option '",
+            r"\b(?:srun|sbatch|salloc): (?P<detail>unrecognized option '[^']{1,60}')",
+        ),
+        Pattern(" specification", SLURM + r"(?P<detail>Invalid --[\w-]{1,40} specification)"),
     ),
     explains=(Explains(("LG-304", "LG-329")),),
     weight=88,

@@ -29,6 +29,10 @@ CAUSE = LogCause(
             "A request was made to bind to that",
             r"(?P<detail>A request was made to bind)",
         ),
+        Pattern(
+            "not allow you to run as root",
+            r"(?P<detail>Open MPI will not allow you to run as root)",
+        ),
     ),
     weight=90,
 )

@@ -93,7 +93,7 @@ CAUSE = LogCause(
         Pattern(
             "ibv_modify_qp failed",
             r"ibv_modify_qp failed with (?:error )?\D{0,3}\d{0,4}\s?(?:Connection timed out"
-            r"|Network is unreachable|Invalid argument|No data available)(?P<peer>)"
+            r"|Network is unreachable|Invalid argument|No data available|No route to host|Connection refused)(?P<peer>)"
             r"(?:.{0,200}?local GID (?P<own>[\w:.]{2,60}), remote GID (?P<remote>[\w:.]{2,60}))?",
         ),
     ),

@@ -18,7 +18,7 @@ NCCL.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import AS_LAST, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-440",
@@ -26,7 +26,7 @@ CAUSE = LogCause(
     examples=("node1:100:120 [0] plugin/net.cc:240 NCCL WARN Failed to initialize any NET plugin",),
     patterns=(
         Pattern("Failed to initialize any NET plugin"),
-        Pattern("NCCL WARN Error: network ", r"NCCL WARN Error: network .{1,60} not found"),
+        Pattern("Error: network ", AS_LAST + r"Error: network .{1,60} not found"),
     ),
     weight=85,
 )

@@ -17,7 +17,7 @@ NCCL_P2P_DISABLE=1 or a unique NCCL_HOSTID per container.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import AS_LAST, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-441",
@@ -27,7 +27,7 @@ CAUSE = LogCause(
     ),
     patterns=(
         Pattern(
-            "invalid device ordinal", r"NCCL WARN Cuda failure (?:101 )?'invalid device ordinal'"
+            "invalid device ordinal", AS_LAST + r"Cuda failure (?:101 )?'invalid device ordinal'"
         ),
     ),
     weight=91,

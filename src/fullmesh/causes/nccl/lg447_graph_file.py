@@ -16,7 +16,7 @@ it describes this machine type.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import AS_LAST, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-447",
@@ -26,7 +26,8 @@ CAUSE = LogCause(
         Pattern("XML ", r"(?P<detail>XML Import Channel : dev \S{1,20} not found)"),
         Pattern(
             "XML ",
-            r"NCCL WARN (?:Could not open|.{0,40}unknown) ?(?P<detail>XML (?:[Tt]opology|[Gg]raph) file)",
+            AS_LAST
+            + r"(?:Could not open|.{0,40}unknown) ?(?P<detail>XML (?:[Tt]opology|[Gg]raph) file)",
         ),
     ),
     weight=88,

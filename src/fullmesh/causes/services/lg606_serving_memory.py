@@ -42,9 +42,17 @@ CAUSE = LogCause(
         ),
         Pattern(
             "Not enough memory. Please try",
-            r"(?P<detail>Not enough memory)\. Please try (?:to increase )?--mem-fraction",
+            r"(?P<detail>Not enough memory)\. Please try (?:to increase |increasing )?--mem-fraction",
         ),
         Pattern("memory capacity is unbalanced", r"(?P<detail>The memory capacity is unbalanced)"),
+        Pattern(
+            "stored in KV cache",
+            r"(?P<detail>larger than the maximum number of tokens that can be stored in KV cache)",
+        ),
+        Pattern("Error in memory profiling", r"rror: (?P<detail>Error in memory profiling)"),
+        Pattern(
+            "when warming up sampler", r"(?P<detail>CUDA out of memory occurred when warming up)"
+        ),
     ),
     weight=90,
 )

@@ -34,6 +34,16 @@ CAUSE = LogCause(
             "A worker died or was killed while executing",
             r"(?P<detail>died or was killed while executing a task)",
         ),
+        Pattern(
+            "Raylet is terminated", r"(?P<detail>Raylet is terminated)\. Termination is unexpected"
+        ),
+        Pattern(
+            "actor died unexpectedly before",
+            r"ActorDiedError: (?P<detail>The actor died unexpectedly before finishing)",
+        ),
+        Pattern(
+            "WorkerCrashedError", r"WorkerCrashedError: (?P<detail>The worker died unexpectedly)"
+        ),
     ),
     severity=Severity.SYMPTOM,
     follows_any=True,

@@ -51,6 +51,11 @@ CAUSE = LogCause(
             "RuntimeError: DEADLINE_EXCEEDED: ",
             r"(?:Xla|Jax)RuntimeError: DEADLINE_EXCEEDED: (?!Barrier timed out)",
         ),
+        Pattern("waiting for topology", r"DEADLINE_EXCEEDED: Timed out waiting for topology"),
+        Pattern(
+            "RuntimeError: UNAVAILABLE: failed to connect",
+            r"(?:Xla|Jax)RuntimeError: UNAVAILABLE: failed to connect to all addresses",
+        ),
     ),
     weight=86,
     recorded=(

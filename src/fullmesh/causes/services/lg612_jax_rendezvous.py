@@ -40,6 +40,10 @@ CAUSE = LogCause(
             "the JAX distributed service detected fatal errors",
             r"(?P<detail>the JAX distributed service detected fatal errors)(?!.{0,800}DEADLINE_EXCEEDED)",
         ),
+        Pattern(
+            "heartbeat timeout. This indicates",
+            r"(?P<detail>Task \S{3,80} heartbeat timeout)\. This indicates that the remote task has failed",
+        ),
     ),
     severity=Severity.SYMPTOM,
     follows_any=True,

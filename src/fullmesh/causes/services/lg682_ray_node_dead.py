@@ -41,6 +41,11 @@ CAUSE = LogCause(
         ),
         # the raylet itself, in a different log than the head's
         Pattern("mistakenly been marked as dead by the GCS", fields=(("address", "of this log"),)),
+        Pattern(
+            "due to the node dying",
+            r"NodeDiedError: .{0,80}due to the node dying",
+            fields=(("address", "of a task"),),
+        ),
     ),
     severity=Severity.SYMPTOM,
     key=("address",),

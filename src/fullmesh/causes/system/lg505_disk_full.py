@@ -62,7 +62,6 @@ CAUSE = LogCause(
                 r"[^\n]*: (?P<detail>[Nn]o space left on device)(?! \(os)"
             ),
         ),
-        Pattern("95% full", r"(?P<detail>\S{1,120} is over 95% full)"),
         Pattern("database or disk is full", r"(?P<detail>database or disk is full)"),
         Pattern(
             "No usable temporary directory", r"(?P<detail>No usable temporary directory found)"

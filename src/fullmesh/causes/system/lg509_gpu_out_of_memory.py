@@ -13,7 +13,7 @@ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern, RecordedLog
+from fullmesh.causes.logs import AS_LAST, RANK_FAILURE_EFFECTS, LogCause, Pattern, RecordedLog
 
 CAUSE = LogCause(
     "LG-509",
@@ -54,12 +54,12 @@ CAUSE = LogCause(
             "RESOURCE_EXHAUSTED: ",
             r"RESOURCE_EXHAUSTED: .{0,80}[Oo]ut of memory .{0,60}?(?P<detail> \d{1,20} bytes)",
         ),
-        Pattern("Cuda failure", r"NCCL WARN Cuda failure (?:\d+ )?'out of memory'(?P<detail>)"),
-        Pattern("Failed to CUDA ", r"NCCL WARN Failed to CUDA (?:m|c)alloc(?P<detail>)"),
+        Pattern("Cuda failure", AS_LAST + r"Cuda failure (?:\d+ )?'out of memory'(?P<detail>)"),
+        Pattern("Failed to CUDA ", AS_LAST + r"Failed to CUDA (?:m|c)alloc(?P<detail>)"),
         # programs that are not torch, in their own words around the runtime's
         Pattern(
             "out of memory",
-            r"(?:[Cc]uda|CUDA|[Hh]ip|HIP|XPU|NPU|MPS)\w{0,40}\b.{0,120}(?:[Ee]rror|ERROR|[Ff]ail(?:ed|ure))\b"
+            r"(?:[Cc]uda|CUDA|[Hh]ip|HIP|XPU|NPU|MPS)\w{0,40}\b.{0,120}(?:[Ee]rror|ERROR|[Ff]ailed|[Ff]ailure)\b"
             r".{0,160}?: ['\"]?out of memory(?P<detail>)",
         ),
         Pattern("backend out of memory", r"(?:MPS|XPU) backend out of memory(?P<detail>)"),
@@ -76,6 +76,14 @@ CAUSE = LogCause(
                 "kIOGPUCommandBufferCallbackErrorOutOfMemory",
             )
         ),
+        Pattern(
+            "Out of memory allocating ",
+            r"OutOfMemoryError: Out of memory allocating(?P<detail> [\d,]{1,24} bytes)",
+        ),
+        Pattern(
+            "OOM when allocating tensor", r"OOM when allocating tensor .{0,120}GPU:\d(?P<detail>)"
+        ),
+        Pattern("Out of memory error on GPU", r"Out of memory error on GPU \d(?P<detail>)"),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=91,

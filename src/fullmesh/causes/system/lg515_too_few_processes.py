@@ -65,6 +65,7 @@ CAUSE = LogCause(
         Pattern(
             "unable to create native thread", r"(?P<detail>unable to create (?:new )?native thread)"
         ),
+        Pattern("fork/exec ", r"(?P<detail>fork/exec \S{1,120}): resource temporarily unavailable"),
     ),
     weight=90,
 )

@@ -32,6 +32,7 @@ CAUSE = LogCause(
             "shmget",
             r"shmget\b.{0,120}(?:No space left on device|Operation not permitted|Cannot allocate memory)",
         ),
+        Pattern("mm_sysv.c", r"mm_sysv\.c:\d+ +UCX +ERROR +failed to allocate"),
     ),
     weight=86,
 )

@@ -45,6 +45,21 @@ TAKEN = tuple(
             ": bind: Address already in use",
             r"listening socket (?P<detail>\S{1,80}): bind: Address already in use",
         ),
+        Pattern("bind: Address already in use", r"^\s*bind: Address already in use(?P<detail>)"),
+        Pattern(
+            "ddress already in use",
+            (
+                r"\A(?!.*(?:NCCL|socket\.cc|rv != -1|errno: 98|EADDRINUSE)).*(?:Error|Exception|FATAL|[Ff]atal)\b"
+                r".{0,160}[Aa]ddress already in use(?P<detail>)"
+            ),
+        ),
+        Pattern(
+            "' already in use",
+            r"(?:[Ss]ocket|[Pp]ort|address) '(?P<detail>[\w.:\[\]-]{1,80})' already in use",
+        ),
+        Pattern(
+            "Cannot find empty port", r"rror: Cannot find empty port in range: (?P<detail>\d{1,5})"
+        ),
         Pattern("[Errno 48]", r"\[Errno 48\] [Aa]ddress already in use(?P<detail>)"),
         Pattern("[WinError 10048]", r"\[WinError 10048\](?P<detail>)"),
         Pattern(

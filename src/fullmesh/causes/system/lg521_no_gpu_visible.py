@@ -56,6 +56,8 @@ CAUSE = LogCause(
         ),
         Pattern("Insufficient Permissions", r"(?P<detail>NVML: Insufficient Permissions)"),
         Pattern("compiled with CUDA enabled", r"(?P<detail>Torch not compiled with CUDA enabled)"),
+        Pattern("No visible GPU devices", r"(?P<detail>No visible GPU devices)"),
+        Pattern("No devices were found", r"^\s*(?P<detail>No devices were found)\s*$"),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,

@@ -43,6 +43,10 @@ CAUSE = LogCause(
             "load library failed: lib", r"(?P<detail>load library failed: libnvidia-ml\.so\.1)"
         ),
         Pattern("NVML Shared Library Not Found", r"(?P<detail>NVML Shared Library Not Found)"),
+        Pattern("Module nvidia not found", r"modprobe: FATAL: (?P<detail>Module nvidia not found)"),
+        Pattern(
+            "load the NVIDIA kernel module", r"(?P<detail>failed to load the NVIDIA kernel module)"
+        ),
     ),
     explains=(Explains(("LG-521",)),),
     survivable=True,

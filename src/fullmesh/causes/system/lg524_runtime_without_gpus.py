@@ -40,8 +40,8 @@ CAUSE = LogCause(
         Pattern(
             "nvidia-container-cli: ",
             (
-                r"^(?!.{0,40}pyxis).{0,4000}nvidia-container-cli: (?P<detail>(?:device|mount|ldcache|container) error: "
-                r"[^\n]{5,120})"
+                r"^(?!.{0,40}pyxis).{0,4000}nvidia-container-cli: "
+                r"(?P<detail>(?:device|mount|ldcache|container|detection) error: [^\n]{5,120})"
             ),
         ),
         Pattern(
@@ -55,7 +55,9 @@ CAUSE = LogCause(
             "unknown or invalid runtime name: nvidia",
             r"(?P<detail>unknown or invalid runtime name: nvidia)",
         ),
-        Pattern("nknown runtime specified", r"(?P<detail>[Uu]nknown runtime specified nvidia)"),
+        Pattern(
+            " runtime specified nvidia", r"(?P<detail>(?:Unknown|unknown) runtime specified nvidia)"
+        ),
         Pattern(
             'no runtime for "nvidia"',
             r'(?P<detail>no runtime for "nvidia[\w-]{0,20}" is configured)',

@@ -34,7 +34,7 @@ CAUSE = LogCause(
         Pattern(
             "cannot open shared object file",
             (
-                r"(?:\b\w{0,40}Error: |error while loading shared libraries: |dlopen[^:\n]{0,40}: "
+                r"(?:\b\w{0,40}Error: |error while loading shared libraries: |dlopen[^:\n]{0,40}: |what\(\):\s{1,4}"
                 r"|[Cc]ould not load library \S{1,120} Error: "
                 r")(?P<detail>[\w./+-]{1,120}: cannot open shared object file)"
             ),
@@ -50,6 +50,7 @@ CAUSE = LogCause(
             "DLL load failed while", r"rror: (?P<detail>DLL load failed while importing \w{1,80})"
         ),
         Pattern("[WinError 126]", r"(?P<detail>\[WinError 126\] .{5,120})"),
+        Pattern("[WinError 1114]", r"(?P<detail>\[WinError 1114\] .{5,120})"),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,

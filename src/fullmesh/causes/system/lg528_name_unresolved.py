@@ -65,6 +65,14 @@ CAUSE = LogCause(
             r"\A(?!.*(?:https?:|HTTPS?Conn)).*(?:rror|FATAL|ailed)\b.{0,200}(?P<detail>)"
             r"Temporary failure in name resolution",
         ),
+        Pattern(
+            "unable to resolve host address",
+            r"unable to resolve host address(?P<detail> \S{1,120})",
+        ),
+        Pattern(
+            "Temporary failure resolving",
+            r"Temporary failure resolving(?P<detail> '[\w.-]{1,120}')",
+        ),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     yields=True,

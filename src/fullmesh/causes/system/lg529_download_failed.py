@@ -138,6 +138,28 @@ CAUSE = LogCause(
             "Not Found for url: https://huggingface.co",
             r"(?P<detail>(?:Repository|Entry|Revision) Not Found for url: https://huggingface\.co/\S{1,120})",
         ),
+        Pattern(
+            "in the cached path", r"(?P<detail>cannot find the requested files in the cached path)"
+        ),
+        Pattern(
+            "on the Hub or cannot be accessed",
+            r"(?P<detail>Dataset '\S{1,120}' doesn't exist on the Hub or cannot be accessed)",
+        ),
+        Pattern("403 Forbidden: Authorization", r"(?P<detail>403 Forbidden: Authorization error)"),
+        Pattern("AccessDeniedException: 403", r"(?P<detail>AccessDeniedException: 403)"),
+        Pattern(
+            "fatal error: An error occurred (",
+            r"fatal error: (?P<detail>An error occurred \(\w{1,40}\) when calling the \w{1,40} operation)",
+        ),
+        Pattern(
+            "curl: (",
+            (
+                r"curl: (?P<detail>\((?:28|35|56|60)\) (?!.{0,60}(?:localhost|\b127\.|\b10\.|\b192\.168\.))"
+                r"[^\n]{5,120})"
+            ),
+        ),
+        Pattern("IncompleteRead(", r"rror: .{0,40}Connection broken: (?P<detail>IncompleteRead)"),
+        Pattern("FSTimeoutError", r"(?P<detail>fsspec\.exceptions\.FSTimeoutError)"),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     yields=True,

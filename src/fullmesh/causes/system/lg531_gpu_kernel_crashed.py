@@ -50,14 +50,6 @@ CAUSE = LogCause(
             r"(?P<detail>the launch timed out and was terminated)",
         ),
         *(
-            Pattern(words, rf"rror.{{0,80}}: (?P<detail>{words})")
-            for words in (
-                "CUDNN_STATUS_EXECUTION_FAILED",
-                "CUBLAS_STATUS_EXECUTION_FAILED",
-                "CUBLAS_STATUS_INTERNAL_ERROR",
-            )
-        ),
-        *(
             Pattern(words, rf"(?:rror|ailed|eturns|ailure).{{0,200}}\b(?P<detail>{words})\b")
             for words in (
                 "CUDA_ERROR_ILLEGAL_ADDRESS",

@@ -15,7 +15,7 @@ or use fewer DataLoader workers.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
+from fullmesh.causes.logs import AS_LAST, RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-532",
@@ -40,9 +40,7 @@ CAUSE = LogCause(
             "is killed by signal: Killed",
             r"(?P<detail>DataLoader worker \(pid[^)]{1,20}\) is killed by signal: Killed)",
         ),
-        Pattern(
-            "NCCL WARN Failed to malloc", r"NCCL WARN (?P<detail>Failed to malloc \d{1,20} bytes)"
-        ),
+        Pattern("Failed to malloc", AS_LAST + r"(?P<detail>Failed to malloc \d{1,20} bytes)"),
         Pattern(
             "MemoryError",
             r"(?:^|[\s:])(?P<detail>(?:numpy\.[\w.]{1,40}_Array)?MemoryError)(?::|\s*$)",
@@ -57,6 +55,20 @@ CAUSE = LogCause(
             r"fatal error: (?P<detail>Killed signal) terminated program",
         ),
         Pattern("std::bad_alloc", r"(?P<detail>std::bad_alloc)(?!: out_of_memory)"),
+        Pattern("fork: Cannot allocate memory", r"(?P<detail>fork: Cannot allocate memory)"),
+        # other languages and libraries
+        *(
+            Pattern(needle, rf"(?P<detail>{words})")
+            for needle, words in (
+                ("Memory allocation still failed", "Memory allocation still failed"),
+                ("malloc of size ", r"malloc of size \d{1,20} failed"),
+                ("memory allocation of ", r"memory allocation of \d{1,20} bytes failed"),
+                ("not enough memory: you tried", "not enough memory: you tried to allocate"),
+                ("paging file is too small", "paging file is too small"),
+                ("java.lang.OutOfMemoryError", r"java\.lang\.OutOfMemoryError: [\w ]{3,60}"),
+                ("fatal error: runtime: out of memory", "runtime: out of memory"),
+            )
+        ),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=90,

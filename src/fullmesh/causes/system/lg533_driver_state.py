@@ -17,7 +17,7 @@ or reboot. Pass /dev/nvidia-uvm to the container.
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
+from fullmesh.causes.logs import AS_LAST, RANK_FAILURE_EFFECTS, LogCause, Pattern
 
 CAUSE = LogCause(
     "LG-533",
@@ -31,7 +31,7 @@ CAUSE = LogCause(
     ),
     patterns=(
         Pattern("CUDA unknown error", r"(?P<detail>CUDA unknown error)"),
-        Pattern("'unknown error'", r"NCCL WARN Cuda failure (?:999 )?(?P<detail>'unknown error')"),
+        Pattern("'unknown error'", AS_LAST + r"Cuda failure (?:999 )?(?P<detail>'unknown error')"),
     ),
     explains=(Explains((*RANK_FAILURE_EFFECTS, "LG-521")),),
     survivable=True,

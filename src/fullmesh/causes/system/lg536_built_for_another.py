@@ -89,6 +89,10 @@ CAUSE = LogCause(
             r"(?P<detail>PyTorch and \w{1,40} have different CUDA versions)",
         ),
         Pattern("_ARRAY_API not found", r"AttributeError: (?P<detail>_ARRAY_API not found)"),
+        Pattern(
+            "but source was compiled with",
+            r"(?P<detail>Loaded runtime CuDNN library: [\d.]{1,12} but source was compiled with: [\d.]{1,12})",
+        ),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     survivable=True,

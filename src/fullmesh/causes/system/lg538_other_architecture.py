@@ -30,6 +30,14 @@ CAUSE = LogCause(
         Pattern("exec format error", r"(?P<detail>(?:exec \S{1,120}: )?exec format error)"),
         Pattern("Exec format error", r"(?P<detail>Exec format error)"),
         Pattern("wrong ELF class", r"(?P<detail>wrong ELF class: ELFCLASS\d\d)"),
+        # an instruction that this CPU does not have
+        Pattern(
+            "Illegal instruction",
+            r"(?:^\s*|\bline \d+: +\d+ |\btasks? [\d,-]{1,40}: |signal 4 \()(?P<detail>Illegal instruction)",
+        ),
+        Pattern("(SIGILL)", r"(?P<detail>Signal 4 \(SIGILL\))"),
+        Pattern("(exitcode: -4)", r"(?P<detail>exitcode: -4)"),
+        Pattern("code 132", r"(?P<detail>exit(?:ed with)? code 132)\b"),
     ),
     explains=(Explains(RANK_FAILURE_EFFECTS),),
     weight=90,

@@ -37,6 +37,15 @@ CAUSE = LogCause(
             "while attempting to bind on address",
             r"bind on address (?P<detail>\('[^)]{3,60}\)): (?:\[Errno 99\] )?cannot assign",
         ),
+        Pattern(
+            "[Errno 99] Cannot assign requested address",
+            r"^(?:\[rank\d{1,7}\]: ?)?OSError: \[Errno 99\] Cannot assign requested address",
+            fields=(("detail", "an address"),),
+        ),
+        Pattern(
+            "name: EADDRNOTAVAIL",
+            r"(?P<detail>port: \d{1,5}, useIpv6: \w+, code: -\d+), name: EADDRNOTAVAIL",
+        ),
     ),
     weight=86,
 )
