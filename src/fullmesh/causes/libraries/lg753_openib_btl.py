@@ -28,7 +28,6 @@ CAUSE = LogCause(
     patterns=(
         Pattern("No OpenFabrics connection schemes"),
         Pattern("No preset parameters were found for the device"),
-        Pattern("error initializing an OpenFabrics device"),
     ),
     severity=Severity.SYMPTOM,
     survivable=True,

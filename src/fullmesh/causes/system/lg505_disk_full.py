@@ -67,6 +67,7 @@ CAUSE = LogCause(
             "No usable temporary directory", r"(?P<detail>No usable temporary directory found)"
         ),
     ),
+    yields=True,  # many programs end another message with the errno
     weight=87,
     recorded=(
         RecordedLog(
