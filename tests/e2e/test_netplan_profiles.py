@@ -181,6 +181,9 @@ def test_a_saved_profile_is_taken_over_and_restored(managed: NetplanNode) -> Non
     moved = managed.move_profile(OWN_PROFILE)
     assert managed.read_profile_file() != OWN_PROFILE
     managed.expect_refusal("IP-118", moved, OWN_PROFILE)
+    refused = run("ansible-playbook", "playbooks/undo.yml", "-i", managed.inventory)
+    assert (refused.code != 0, refused.says(f"[IP-118] {moved} has the profile")) == (True, True)
+    assert managed.list_addresses() == [managed.cluster]
     managed.run_script(f"mv {moved} /root/ && netplan generate")  # as the message says
     assert managed.list_addresses() == [managed.cluster]
     assert site(*PARTS, inventory=managed.inventory).code == 0

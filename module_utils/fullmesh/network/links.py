@@ -15,6 +15,7 @@ from ..facts.configured import read_configured_networks
 from ..state.record import UndoPoint
 from ..transaction import engine, session
 from . import carried, give_back, owner, reach, static_ip
+from .backends import networkmanager
 from .change import (
     NAME,
     LinkChange,
@@ -307,6 +308,7 @@ class StaticIpLinks:
         """Arm and start the undo: files and state from before the first change."""
         kept = UndoPoint(self.node.root, NAME).load()["part"].get("network")
         before = kept or NOTHING
+        self.refuse_moved_profiles(before)
         files, stand = (
             read_original_files(self.node),
             owner.read_own_files(self.node.read, self.node.listed),
@@ -334,6 +336,14 @@ class StaticIpLinks:
             "tried": "undo of " + ", ".join(names),
             "diff": diff_links(self.node.root, old, differing, []),
         }
+
+    def refuse_moved_profiles(self, before: NetworkBefore) -> None:
+        """Refuse to undo while NetworkManager has a profile of Fullmesh in another file."""
+        ours = before["names"].get(networkmanager.NAME, [])
+        try:
+            networkmanager.refuse_moved_profiles(self.node.read, self.node.listed, ours)
+        except owner.ForeignError as exc:
+            raise LinkError(f"[IP-118] {exc}") from exc
 
     def given_back(
         self,

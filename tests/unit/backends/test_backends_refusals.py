@@ -390,6 +390,12 @@ def test_fullmeshs_profile_that_networkmanager_has_moved_is_refused(autoconnect:
     assert f"mv {file} /root/ && netplan generate" in str(refused.value)
     own = networkmanager.build_keyfile_path("eth1")
     assert own in str(refused.value)
+    # NetworkManager ignores the copy that an undo keeps
+    copies = {
+        f"{own}.fullmesh-kept-20261128~": moved[path],
+        "/etc/NetworkManager/system-connections/.x": moved[path],
+    }
+    assert copies.keys().isdisjoint(take_over("networkmanager", "", copies))
     # Fullmesh's own file has this uuid, also if NetworkManager has written it without its head
     assert take_over("networkmanager", "", {own: moved[path]}) is not None
 

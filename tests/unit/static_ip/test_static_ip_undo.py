@@ -62,6 +62,30 @@ def test_undo_is_a_transaction_too(machine: Machine, monkeypatch: pytest.MonkeyP
     assert machine.call("absent")["changed"] is False
 
 
+@pytest.mark.parametrize("machine", ["networkmanager"], indirect=True)
+@pytest.mark.parametrize("folder", ["run", "etc"])
+def test_an_undo_refuses_a_profile_that_networkmanager_has_moved(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """NetworkManager would activate it again after the undo."""
+    before = {"links": {"eth1": link_view("10.0.0.7/24", mtu=1400)}, "routes": []}
+    monkeypatch.setattr(network_links.engine, "read_kernel_view", lambda names: before)
+    (machine.root / "var/lib/fullmesh/undo/static_ip/blobs").mkdir(parents=True)
+    machine.run()
+    (own,) = machine.ours()
+    save_undo_point(machine.root, [own[len(str(machine.root)) :]])
+    place = machine.root / folder / "NetworkManager/system-connections"
+    place.mkdir(parents=True, exist_ok=True)
+    moved = place / "netplan-x.nmconnection"
+    Path(own).rename(moved)
+    with pytest.raises(
+        network_links.LinkError, match=r"IP-118\] .*netplan-x\.nmconnection has the"
+    ):
+        machine.call("absent", check=True)
+    moved.rename(own)
+    assert machine.call("absent", check=True)["needed"] is True
+
+
 @pytest.mark.parametrize("owner", ["", "02:00:00:00:00:99"])
 def test_an_undo_does_not_take_a_reassigned_lease(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, owner: str

@@ -189,11 +189,11 @@ def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]
     """Disable the automatic start of foreign profiles for Fullmesh's interfaces."""
     names = common.list_affected_interfaces(links)
     macs = common.read_permanent_macs(read, common.list_physical_interfaces(links))
-    texts = {path: read(path) for place in PLACES for path in listed(place + "/*")}
+    refuse_moved_profiles(read, listed, names)
+    texts = {path: read(path) for path in list_profile_files(listed)}
     ours = {*names, *list_profile_uuids(texts.values(), names)}
     changes: Changes = {}
     for path, text in texts.items():
-        refuse_moved_profile(path, text, names, read, listed)
         if text.startswith(common.HEAD) or not is_profile_bound(text, names, macs):
             continue
         source = find_profile_source(path, read, listed)
@@ -206,6 +206,12 @@ def find_foreign_changes(read: Reader, listed: Lister, links: list[LinkSettings]
     changes.update(ifcfg.disable_ifcfg_files(read, listed, names, macs))
     changes.update(common.disable_cloud_init(read, changes))
     return changes
+
+
+def list_profile_files(listed: Lister) -> list[str]:
+    """List the files of NetworkManager's profiles, without copies that it ignores, such as those that an undo keeps."""
+    files = [path for place in PLACES for path in listed(place + "/*")]
+    return [path for path in files if not (path.endswith("~") or "/." in path)]
 
 
 def find_profile_source(path: str, read: Reader, listed: Lister) -> str:
@@ -222,27 +228,27 @@ def find_profile_source(path: str, read: Reader, listed: Lister) -> str:
     return files[-1] if files else path
 
 
-def refuse_moved_profile(
-    path: str, text: str, names: list[str], read: Reader, listed: Lister
-) -> None:
+def refuse_moved_profiles(read: Reader, listed: Lister, names: list[str]) -> None:
     """Refuse another file with the uuid of one of Fullmesh's profiles.
 
     Ubuntu's NetworkManager moves a profile that someone modifies, or that it finds during its own upgrade, to a netplan
-    file. It would use that one, and ignore the file that Fullmesh writes.
+    file. It would use that one, and ignore the file that Fullmesh writes. An undo would leave it.
 
     Raises:
-        ForeignError: it is one.
+        ForeignError: there is one.
     """
-    uuid_ = parse_keyfile(text).get("connection", {}).get("uuid", "")
     own = {build_profile_uuid(name): build_keyfile_path(name) for name in names}
-    if own.get(uuid_, path) == path:
-        return
-    source = find_profile_source(path, read, listed)
-    again = " && netplan generate" if source != path else ""
-    raise common.ForeignError(
-        f"{source} has the profile of Fullmesh that belongs in {own[uuid_]}, and NetworkManager would use it instead. "
-        f"Fix: on the node, run `mv {source} /root/{again}`, then run Fullmesh again. The interface stays up."
-    )
+    for path in list_profile_files(listed):
+        number = parse_keyfile(read(path)).get("connection", {}).get("uuid", "")
+        if own.get(number, path) == path:
+            continue
+        source = find_profile_source(path, read, listed)
+        again = " && netplan generate" if source != path else ""
+        raise common.ForeignError(
+            f"{source} has the profile of Fullmesh that belongs in {own[number]}, and NetworkManager uses it instead. "
+            f"Fix: on the node, run `mv {source} /root/{again}`. Then run `./fullmesh apply`, which writes its profile "
+            "again, also before an undo. The interface stays up."
+        )
 
 
 def refuse_preferred_profile(path: str, text: str) -> None:
