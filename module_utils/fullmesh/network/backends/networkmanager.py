@@ -223,7 +223,7 @@ def find_profile_source(path: str, read: Reader, listed: Lister) -> str:
     if not (name.startswith(NETPLAN_PREFIX) and name.endswith(SUFFIX)):
         return path
     entry = re.escape(name[len(NETPLAN_PREFIX) : -len(SUFFIX)])
-    pattern = re.compile(rf"(?:^|[\s{{,\"']){entry}[\"']?[ \t]*:", re.MULTILINE)
+    pattern = re.compile(rf"(?:^|[\s{{,\"']){entry}[\"']?[ \t]*:", re.MULTILINE | re.ASCII)
     files = [one for place in netplan.READS for one in listed(place) if pattern.search(read(one))]
     return files[-1] if files else path
 
