@@ -78,6 +78,9 @@ class Fact:
 NCCL_LINE = r"(?P<host>[^\s:\[\]]{1,120}):\d+:\d+ \[\d+\] NCCL INFO "
 # a reason that NCCL logs, or that torch prints in the line after "Last error:"
 AS_LAST = r"(?:NCCL WARN |^(?:[\w.-]{1,60}: )?(?:\[rank\d{1,7}\]:)?\s*)"
+# a shell, or a script that it runs, before the name of a program that it cannot start
+SHELL_PREFIX = r"(?:\b(?:ba|da|z|k)?sh: (?:line )?(?:\d{1,6}: )?|\S: line \d{1,6}: )(?:exec: )?"
+PATH_PREFIX = r"(?:[\w.+-]{0,80}/){0,12}"
 # every log is asked for these; other facts belong to the causes that need them
 FACTS = (
     Fact("rank", Pattern("[rank", r"\[rank(?P<rank>\d{1,7})\]:")),
@@ -264,6 +267,17 @@ class LogEvidence:
     facts: LogFacts
     findings: Sequence[LogFinding]
     last: Mapping[str, LogLine]
+
+
+def match_missing_program(names: str) -> tuple[Pattern, ...]:
+    """Return the patterns of the shells' and make's messages that a program is missing."""
+    program = rf"(?P<detail>{PATH_PREFIX}(?:{names}))"
+    return (
+        Pattern("not found", rf"{SHELL_PREFIX}{program}: (?:command )?not found"),
+        Pattern("command not found: ", rf"\bzsh:(?:\d{{1,6}}:)? command not found: {program}\s*$"),
+        Pattern("fish: Unknown command", rf"fish: Unknown command:? '?{program}'?\s*$"),
+        Pattern(": Command not found", rf"\bmake(?:\[\d{{1,3}}\])?: {program}: Command not found"),
+    )
 
 
 def describe_rank_process(fields: Fields) -> Fields:

@@ -1,16 +1,17 @@
 """Gloo: data stopped in the middle of a collective
 
 All ranks connected, then {operation} got no data for {milliseconds} ms. Large packets are lost on
-the path (MTU 9000 on the nodes, 1500 on the path), or a peer is stuck.
+the path (MTU 9000 on the nodes, 1500 on the path), or a peer is stuck or has fewer batches.
 
 **Place:** the path between the ranks that name each other, or the rank that logs no such timeout
 
 **Prove:** ./fullmesh verify -i INVENTORY (VC-208: MTU black hole), or ping -M do -s 8972 PEER
 
 **Fix:** Set one MTU on all nodes and switches (fullmesh_links: mtu). If a peer is stuck, find its
-line: py-spy dump --pid PID.
+line: py-spy dump --pid PID. If the ranks have different numbers of samples, give all the same number.
 
-**Source:** measured: 4 KB pass, 4 MB fail with hosts at 9000 and a path of 1500, NVIDIA/nccl#1524
+**Source:** measured: 4 KB pass, 4 MB fail with hosts at 9000 and a path of 1500, NVIDIA/nccl#1524,
+QwenAudio/CosyVoice#297
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ environment, or a name did not resolve, or Kubernetes did not replace a variable
 
 **Fix:** Start it with the launcher of role launchers, or source /etc/fullmesh's environment file
 first. In a script, stop if an address is empty. In a pod, use $(NAME) for variables of `env`, and
-$NAME in a shell.
+$NAME in a shell. For oneCCL, start it with mpirun, or set CCL_PROCESS_LAUNCHER=none, CCL_LOCAL_RANK
+and CCL_LOCAL_SIZE.
 
-**Source:** aws-samples/aws-do-eks#62, volcano-sh/kthena#487, read: torch/distributed/rendezvous.py
-_env_error
+**Source:** aws-samples/aws-do-eks#62, volcano-sh/kthena#487, huggingface/accelerate#2340, read:
+torch/distributed/rendezvous.py _env_error
 """
 
 from __future__ import annotations
@@ -51,6 +52,12 @@ CAUSE = LogCause(
         ),
         # a traceback that was cut before its last line
         Pattern("raise _env_error(", r"raise _env_error\(\"(?P<variable>\w{1,64})\"\)"),
+        # oneCCL without MPI's launcher
+        Pattern(
+            "getenv_local_coord: condition",
+            r"CCL_ERROR\|.{0,40}getenv_local_coord: condition",
+            fields=(("variable", "oneCCL's local rank (CCL_LOCAL_RANK and CCL_LOCAL_SIZE)"),),
+        ),
         Pattern("tcp://:", r"rror: .{0,200}(?P<variable>tcp://:\d{1,5})(?!\d)"),
         # $(NAME) that Kubernetes did not replace is a command for the shell
         *(
@@ -70,6 +77,13 @@ CAUSE = LogCause(
         RecordedLog(
             "an empty address",
             "[dp1/worker] LEADER_IP= MY_IP=10.0.0.49\nValueError: Invalid zmq path: tcp://:29550",
+        ),
+        RecordedLog(
+            "oneCCL without a launcher",
+            (
+                "2024:01:15-03:36:29:(1980058) |CCL_ERROR| global.cpp:150 getenv_local_coord: condition "
+                "global_data::env().ze_ipc_exchange == ccl::ze::ipc_exchange_mode::sockets failed"
+            ),
         ),
         RecordedLog(
             "a variable that Kubernetes did not replace",

@@ -14,8 +14,13 @@ the image, or not executable.
 
 from __future__ import annotations
 
-from fullmesh.causes.logs import LogCause, Pattern
+from fullmesh.causes.logs import LogCause, Pattern, match_missing_program
+from fullmesh.causes.system.lg537_compiler_missing import COMPILERS
 
+PROGRAMS = (
+    r"torchrun|python[\d.]{0,5}|srun|sbatch|mpirun|mpiexec|hydra_pmi_proxy|orted|prted|pdsh|ssh|sshd|ray|vllm|sglang"
+    r"|deepspeed|accelerate|uv|conda|mamba|docker|podman|enroot|apptainer|singularity"
+)
 CAUSE = LogCause(
     "LG-330",
     __doc__,
@@ -52,7 +57,8 @@ CAUSE = LogCause(
         ),
         Pattern(
             ": No such file or directory",
-            r"(?:bash|sh|ksh|zsh): (?:line \d{1,6}: )?(?P<detail>(?:/[\w.+-]{1,80}){1,12}): No such file",
+            r"(?:bash|sh|ksh|zsh): (?:line \d{1,6}: )?"
+            rf"(?!\S{{0,400}}/{COMPILERS}:)(?P<detail>(?:/[\w.+-]{{1,80}}){{1,12}}): No such file",
         ),
         # a shebang, and a script without the right to run
         Pattern(
@@ -73,14 +79,7 @@ CAUSE = LogCause(
         Pattern(
             ": No module named ", r"\bpython[\d.]{0,5}: (?P<detail>No module named [\w.]{1,80})"
         ),
-        Pattern(
-            "not found",
-            (
-                r"(?:bash|sh|ksh|zsh): (?:line )?(?:\d{1,6}: )?(?P<detail>(?:torchrun|python[\d.]{0,5}|srun"
-                r"|mpirun|mpiexec|ray|vllm|deepspeed|accelerate|orted|prted|pdsh|ssh|sshd|uv|conda|docker|podman|sbatch"
-                r"|enroot|apptainer|singularity|sglang|hydra_pmi_proxy)): (?:command )?not found"
-            ),
-        ),
+        *match_missing_program(PROGRAMS),
     ),
     survivable=True,
     weight=86,

@@ -39,9 +39,6 @@ CAUSE = LogCause(
             r"(?P<detail>couldn't communicate with the NVIDIA driver)",
         ),
         Pattern("Failed to open libnvidia-ml", r"(?P<detail>Failed to open libnvidia-ml\.so\.1)"),
-        Pattern(
-            "load library failed: lib", r"(?P<detail>load library failed: libnvidia-ml\.so\.1)"
-        ),
         Pattern("NVML Shared Library Not Found", r"(?P<detail>NVML Shared Library Not Found)"),
         Pattern("Module nvidia not found", r"modprobe: FATAL: (?P<detail>Module nvidia not found)"),
         Pattern(

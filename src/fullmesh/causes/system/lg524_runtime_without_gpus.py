@@ -1,17 +1,18 @@
 """The container runtime cannot pass GPUs
 
 The container runtime of this node cannot pass the GPUs ({detail}). The NVIDIA Container Toolkit is
-missing, not configured or has no right to (rootless without no-cgroups), or a GPU that the container
-names is not there.
+missing, not configured or has no right to (rootless without no-cgroups), it does not find the
+driver's libraries on the host, or a GPU that the container names is not there.
 
 **Place:** the node of this log
 
-**Prove:** on that node, run `nvidia-ctk --version` and `docker info`
+**Prove:** on that node, outside the container, run `nvidia-smi`, `nvidia-ctk --version` and `docker info`
 
 **Fix:** Install nvidia-container-toolkit, run nvidia-ctk runtime configure, and restart the
-container runtime.
+container runtime. If it does not find libnvidia-ml.so.1, install the driver on the host, or correct
+`root` in /etc/nvidia-container-runtime/config.toml.
 
-**Source:** read: Docker's and containerd's messages
+**Source:** NVIDIA/nvidia-container-toolkit#154, read: Docker's and containerd's messages
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ CAUSE = LogCause(
         (
             'docker: Error response from daemon: could not select device driver "" with '
             "capabilities: [[gpu]]."
+        ),
+        (
+            "nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: cannot "
+            "open shared object file: no such file or directory: unknown"
         ),
     ),
     patterns=(
@@ -50,6 +55,9 @@ CAUSE = LogCause(
                 r"^(?!.{0,40}pyxis).{0,4000}nvidia-container-cli: (?P<detail>initialization error: "
                 r"(?!nvml|driver|load)[^\n]{5,120})"
             ),
+        ),
+        Pattern(
+            "load library failed: lib", r"(?P<detail>load library failed: libnvidia-ml\.so\.1)"
         ),
         Pattern(
             "unknown or invalid runtime name: nvidia",

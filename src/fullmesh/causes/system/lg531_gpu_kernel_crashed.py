@@ -9,10 +9,12 @@ the GPU is faulty. Later GPU calls of the rank fail, too, and the other ranks wa
 CUDA_LAUNCH_BLOCKING=1
 
 **Fix:** If the kernel's log has Xid 48, 63, 64, 79, 94 or 95, the GPU is faulty: follow LG-506. Xid
-13 and 31 point to the program. For AMD GPUs, read `dmesg | grep amdgpu` and update the firmware.
+13 and 31 point to the program. For AMD GPUs, unset HSA_OVERRIDE_GFX_VERSION if it names another kind
+of GPU, read `dmesg | grep amdgpu`, and update the firmware.
 Update or switch off the library whose kernel the traceback names.
 
-**Source:** read: CUDA's errors 700, 716 and 719, ROCr's runtime.cpp, ROCm/ROCm#5616
+**Source:** read: CUDA's errors 700, 716 and 719, ROCr's runtime.cpp, ROCm/ROCm#5616,
+ROCm/legacy-rocm-build#5238
 """
 
 from __future__ import annotations

@@ -88,6 +88,10 @@ CAUSE = LogCause(
             "have different CUDA versions",
             r"(?P<detail>PyTorch and \w{1,40} have different CUDA versions)",
         ),
+        Pattern(
+            "VERSION_MISMATCH",
+            r"(?P<detail>\bCUDNN_STATUS_(?:SUBLIBRARY_|SERIALIZATION_)?VERSION_MISMATCH)\b",
+        ),
         Pattern("_ARRAY_API not found", r"AttributeError: (?P<detail>_ARRAY_API not found)"),
         Pattern(
             "but source was compiled with",

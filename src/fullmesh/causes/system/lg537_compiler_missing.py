@@ -12,15 +12,26 @@ ldconfig -p | grep libcuda.so
 headers, the CUDA toolkit of torch's version), and set CC or CUDA_HOME. For -lcuda, the driver's
 libcuda.so must be in the linker's path. Or compile once, on a machine that has the tools.
 
-**Source:** vllm-project/vllm#17455, deepspeedai/DeepSpeed#5627, read: Triton's build.py and torch's
-cpp_extension.py
+**Source:** vllm-project/vllm#17455, #21960, deepspeedai/DeepSpeed#5627, read: Triton's build.py and
+torch's cpp_extension.py, the shells' messages
 """
 
 from __future__ import annotations
 
 from fullmesh.causes.engine import Explains
-from fullmesh.causes.logs import RANK_FAILURE_EFFECTS, LogCause, Pattern
+from fullmesh.causes.logs import (
+    PATH_PREFIX,
+    RANK_FAILURE_EFFECTS,
+    SHELL_PREFIX,
+    LogCause,
+    Pattern,
+    match_missing_program,
+)
 
+COMPILERS = (
+    r"(?:(?:x86_64|aarch64)-[\w-]{3,40}-)?(?:nvcc|gcc|g\+\+|cc|c\+\+|clang(?:\+\+)?|make|cmake|ninja|hipcc|ptxas)"
+    r"(?:-\d{1,3}(?:\.\d{1,3})?)?"
+)
 CAUSE = LogCause(
     "LG-537",
     __doc__,
@@ -30,6 +41,7 @@ CAUSE = LogCause(
             "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root."
         ),
         "/usr/bin/ld: cannot find -lcuda: No such file or directory",
+        "/bin/sh: 1: /usr/local/cuda/bin/nvcc: not found",
     ),
     patterns=(
         Pattern("Failed to find C compiler", r"rror: (?P<detail>Failed to find C compiler)"),
@@ -48,11 +60,14 @@ CAUSE = LogCause(
             "No such file or directory",
             r"fatal error: (?P<detail>[\w/.-]{1,80}\.(?:h|hpp|cuh): No such file or directory)",
         ),
-        Pattern("bin/nvcc", r"No such file or directory: '(?P<detail>[^']{1,120}bin/nvcc)'"),
         Pattern(
-            "not found",
-            r"\b(?:ba|da|z|k)?sh: (?:line )?(?:\d{1,6}: )?(?P<detail>(?:nvcc|gcc|g\+\+|cc|c\+\+|make|cmake|ninja|hipcc)"
-            r": (?:command )?not found)",
+            "No such file or directory: '",
+            rf"No such file or directory: '(?P<detail>(?:[^'\n]{{0,120}}bin/)?{COMPILERS})'",
+        ),
+        *match_missing_program(COMPILERS),
+        Pattern(
+            ": No such file or directory",
+            rf"(?:{SHELL_PREFIX}|\bmake(?:\[\d{{1,3}}\])?: )(?P<detail>{PATH_PREFIX}{COMPILERS}): No such file",
         ),
         Pattern("Could not find nvcc", r"rror: (?P<detail>Could not find nvcc)"),
         Pattern("CMAKE_CUDA_COMPILER", r"(?P<detail>No CMAKE_CUDA_COMPILER could be found)"),
