@@ -64,7 +64,7 @@ class Ground:
     bench: Bench
     names: tuple[str, ...]
     macs: dict[str, str] = field(default_factory=dict)
-    variables: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, Any] = field(default_factory=dict)
 
     def prepare(self) -> None:
         """Copy node code and the oracle to the nodes."""

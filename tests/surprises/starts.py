@@ -1,7 +1,7 @@
 """Faults of a job's start, one for each seed: environment, files, accounts, limits, units, mounts, ports, packages.
 
 The oracle is a real job of both nodes, through the entry that the fault concerns: a command or a login shell over
-ssh, or the unit fullmesh-job@.
+ssh, or the unit fullmesh-job@. With --slurm, the faults are those of a node with a real Slurm, and srun starts the job.
 
 ``PYTHONPATH=src:tests:tests/support:tests/unit python -m surprises.starts --lab NAME --seeds 91000-91059``
 """
@@ -21,6 +21,7 @@ from typing import Any
 
 from faults.bench import KERNEL_RANGE, Bench, start_bench
 from lab_nodes import run_fullmesh
+from slurm_site import SERVICES, install_slurm, write_slurm_conf
 
 from .generate import Surprise
 from .ground import Ground
@@ -32,7 +33,14 @@ JOB = "/srv/jobs/start.py"
 UNIT = "fullmesh-job@surprise"
 DROP_IN = "/etc/systemd/system/fullmesh-job@.service.d/surprise.conf"
 ENTRIES = SSH, LOGIN, BY_UNIT = "ssh", "login", "unit"
+BY_SRUN = "srun"
+TASK_PROLOG = "/etc/slurm/task-prolog"
+SLURMD_DROP_IN = "/etc/systemd/system/slurmd.service.d/surprise.conf"
+# Slurmd gives its tasks its own limits, and runs a program before each.
+SLURM_CONF = f"PropagateResourceLimits=NONE\nTaskProlog={TASK_PROLOG}"
+SRUN_PORTS = (50000, 54094)  # of the plan, without its last port
 JOB_SECONDS = 180
+CANCEL = f"! command -v scancel >/dev/null || scancel -u {ACCOUNT} 2>/dev/null"
 PROVED_EVERY = 15  # states
 VENV = "/opt/fullmesh/venv"
 SITE = f"{VENV}/lib/python3.*/site-packages"
@@ -316,6 +324,55 @@ MAKERS: tuple[tuple[Callable[[random.Random], StartFault], int], ...] = (
 )
 
 
+PROLOGS = (
+    *("exit 1", "exec /bin/false", "echo export", "echo print welcome", "echo export A=1", "cd /nosuch", "sleep 1"),
+    *("echo unset MASTER_ADDR", "echo unset PATH", "echo unset HOME", "ulimit -n 12", "umask 0777", "if true; then"),
+)  # fmt: skip
+SLURMD_LINES = (
+    *("LimitNOFILE=12", "LimitNPROC=1", "LimitAS=300M", "LimitFSIZE=0", "LimitCPU=1", "LimitSTACK=16K", "UMask=0777"),
+    *("InaccessiblePaths=/opt/fullmesh", "InaccessiblePaths=/dev/shm", "ReadOnlyPaths=/tmp", "PrivateTmp=yes"),
+    *("PrivateDevices=yes", "ProtectSystem=strict", "NoExecPaths=/opt", "LimitCORE=0", "LimitMEMLOCK=64K", "Nice=5"),
+    *("Environment=LD_PRELOAD=/opt/nosuch.so", "LimitNOFILE=65536", "SystemCallFilter=~epoll_create1 epoll_wait"),
+)  # fmt: skip
+
+
+def make_prolog_line(dice: random.Random) -> StartFault:
+    """A line in the program that Slurm runs before each task: often one that sets a variable."""
+    line = dice.choice([dice.choice(PROLOGS), *[f"echo 'export {dice.choice(VARIABLES)}'"] * 3])
+    name = line.partition("export ")[2].partition("=")[0]
+    text = f"#!/bin/sh\n{line}\n"
+    do, undo = keep_file(TASK_PROLOG, f"cat > {TASK_PROLOG} <<'LINES'\n{text}LINES")
+    words = (TASK_PROLOG, "TaskProlog", *([name] if name else []))
+    return StartFault(Surprise("prolog", do, undo, words), BY_SRUN)
+
+
+def make_slurmd_line(dice: random.Random) -> StartFault:
+    """A drop-in of slurmd's unit."""
+    line = dice.choice(SLURMD_LINES)
+    again = "\nsystemctl daemon-reload\nsystemctl restart slurmd\nsleep 2"
+    write = f"mkdir -p $(dirname {SLURMD_DROP_IN})\nprintf '[Service]\\n%s\\n' '{line}' > {SLURMD_DROP_IN}"
+    words = ("slurmd", line.partition("=")[0].replace("Limit", ""))
+    return StartFault(
+        Surprise("slurmd", write + again, f"rm {SLURMD_DROP_IN}{again}", words), BY_SRUN
+    )
+
+
+def make_login_variable(dice: random.Random) -> StartFault:
+    """A variable of the login, which srun passes on."""
+    line, path = dice.choice(VARIABLES), "/etc/environment"
+    do, undo = keep_file(path, f"echo '{line}' >> {path}")
+    return StartFault(Surprise("variable", do, undo, (line.partition("=")[0], path)), BY_SRUN)
+
+
+def make_slurm_fault(seed: int) -> StartFault:
+    """Return the fault of a seed on a node with Slurm."""
+    dice = random.Random(seed)  # noqa: S311 (no secret)
+    made = dice.choice([make_prolog_line, make_prolog_line, make_slurmd_line, make_login_variable])(
+        dice
+    )
+    return StartFault(Surprise(**{**asdict(made.fault), "victim": dice.randint(0, 1)}), made.entry)
+
+
 def make_start_fault(seed: int) -> StartFault:
     """Return the fault of a seed."""
     dice = random.Random(seed)  # noqa: S311 (no secret)
@@ -375,7 +432,7 @@ class StartGround(Ground):
         """Configure the nodes, unless an earlier run has."""
         manifest = "test ! -e /var/lib/fullmesh/manifest.json || echo done"
         if not all(self.bench.on(name, manifest) for name in self.names):
-            options = ["-e", f"launchers_job_user={ACCOUNT}"]
+            options = ["-e", json.dumps(self.variables)]
             done = run_fullmesh("apply", "-i", str(self.bench.inventory), *options)
             assert done.returncode == 0, done.stdout[-3000:]
 
@@ -407,6 +464,8 @@ class StartGround(Ground):
             if entry == LOGIN:
                 words, given = self.ssh(name)[:], f"exec {line}\n".encode()
                 words.insert(1, "-T")
+            elif entry == BY_SRUN:
+                words = [*self.ssh(name), f"srun --quiet -N1 -n1 -w {name} {line}"]
             elif entry == BY_UNIT:
                 words = [*self.enter(name), "sh", "-c", self.unit_script()]
             made.append(
@@ -451,7 +510,7 @@ class StartGround(Ground):
                 # a login that is slower than the failure of the other node starts its job only now
                 end = (
                     f"for one in $(seq 12); do systemctl kill -s KILL {UNIT} 2>/dev/null\n"
-                    "pkill -KILL -f '[s]tart\\.py'; sleep 0.25; done; true"
+                    f"{CANCEL}; pkill -KILL -f '[s]tart\\.py'; sleep 0.25; done; true"
                 )
                 self.bench.on(name, end, check=False)
             assert one.stdout
@@ -494,9 +553,11 @@ def judge_start(
     )
 
 
-def try_seed(ground: StartGround, seed: int, usual: Sequence[str]) -> StartScore | None:
+def try_fault(
+    ground: StartGround, seed: int, made: StartFault, usual: Sequence[str]
+) -> StartScore | None:
     """Make the fault of a seed, start a job, and diagnose. None if the fault cannot be made."""
-    made = make_start_fault(seed)
+    entries = (BY_SRUN,) if made.entry == BY_SRUN else ENTRIES
     try:
         with ground.broken(made.fault) as victim:
             begun = time.monotonic()
@@ -512,7 +573,7 @@ def try_seed(ground: StartGround, seed: int, usual: Sequence[str]) -> StartScore
                 why = ground.job(made.entry)  # a fault makes every job fail; chance does not
             if not why and has_error:
                 # what one rendezvous or entry does not use, another does; c10d is the default
-                tries = [(made.entry, ""), *((one, "--static") for one in ENTRIES)]
+                tries = [(made.entry, ""), *((one, "--static") for one in entries)]
                 why = next(filter(None, starmap(ground.job, tries)), "")
     except (AssertionError, RuntimeError) as refused:
         print_line(f"{seed:5} not made: {str(refused)[-150:].strip()}")
@@ -536,12 +597,20 @@ def describe_row(row: StartScore) -> str:
     )
 
 
-def prepare_ground(made: Bench) -> StartGround:
+def prepare_ground(made: Bench, with_slurm: bool = False) -> StartGround:
     """Return the configured nodes, with a job that works."""
     ground = StartGround(made, tuple(made.nodes)[:2])
     ground.variables = {"launchers_job_user": ACCOUNT}
+    if with_slurm:
+        ground.variables |= json.loads(SERVICES)
     ground.prepare_account()
     ground.configure_cluster()
+    if with_slurm:
+        nodes = [ground.node(name) for name in ground.names]
+        install_slurm(nodes, SRUN_PORTS)
+        for node in nodes:
+            node.on(f"printf '#!/bin/sh\\ntrue\\n' > {TASK_PROLOG}; chmod 755 {TASK_PROLOG}")
+        write_slurm_conf(nodes, SRUN_PORTS, SLURM_CONF)
     ground.prepare()
     ground.prepare_jobs()
     return ground
@@ -552,20 +621,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lab", default="starts")
     parser.add_argument("--seeds", default="91000-91009")
+    parser.add_argument("--slurm", action="store_true", help="in a lab of its own")
     want = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
-    ground = prepare_ground(start_bench(want.lab, 2, KERNEL_RANGE))
+    ground = prepare_ground(start_bench(want.lab, 2, KERNEL_RANGE), want.slurm)
+    proof = BY_SRUN if want.slurm else SSH
     usual = [one["code"] for one in ground.diagnose()["findings"]]
     print_line(f"healthy: {usual}")
-    for entry in ENTRIES:
+    for entry in (BY_SRUN,) if want.slurm else ENTRIES:
         assert not (why := ground.job(entry)), f"a job by {entry} fails on healthy nodes: {why}"
     for count, seed in enumerate(parse_seeds(want.seeds), 1):
-        if row := try_seed(ground, seed, usual):
+        made = make_slurm_fault(seed) if want.slurm else make_start_fault(seed)
+        if row := try_fault(ground, seed, made, usual):
             with (WORK / "starts.jsonl").open("a") as stream:
                 stream.write(json.dumps(asdict(row)) + "\n")
             print_line(describe_row(row))
         if count % PROVED_EVERY == 0:  # the last faults have left nothing
-            assert not (why := ground.job(SSH)), f"{seed}: a job fails after the undo: {why}"
+            assert not (why := ground.job(proof)), f"{seed}: a job fails after the undo: {why}"
             left = {one["code"] for one in ground.diagnose()["findings"]} - set(usual)
             assert not left, f"{seed}: findings after the undo: {left}"
 

@@ -125,7 +125,7 @@ def test_a_job_that_slurm_does_not_accept_now_is_not_found_out(begin: Begin, lin
 def test_a_job_that_does_not_end_in_time_is_ended(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_start, "SESSION", 0.3)
+    monkeypatch.setattr(job_slurm_start, "SECONDS", 0.3)
     assert begin("exec sleep 60") == (None, "a job of srun did not end in time")
 
 

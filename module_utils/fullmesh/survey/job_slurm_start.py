@@ -46,6 +46,8 @@ REFUSED = re.compile(
     r"Unable to allocate resources|Unable to confirm allocation|Immediate execution|[Aa]llocation .{0,40}revoked"
     r"|Required node not available|Invalid (?:account|partition|qos|node name)|[Aa]ccess/permission denied"
 )
+# A prolog may take as long as Fullmesh's own check of a node, and the survey waits for the job.
+SECONDS = 4.0
 LOCKED_LEAST = 1 << 30  # bytes: RDMA registers all that it sends from
 OPTIONS = (
     *("--immediate=1", "--nodes=1", "--ntasks=1", "--time=1", "--job-name=fullmesh-look"),
@@ -137,7 +139,9 @@ def survey_slurm_start(
     inner = f"exec {' '.join(map(shlex.quote, words))}"
     login = " ".join(map(shlex.quote, [*job_start.choose_login_shell(who), "-c", inner]))
     status, output, raw = job_start.run_session(
-        ["su", "-s", "/bin/sh", who.pw_name, "-c", f"ulimit -c 0; exec {login}"], LOGIN_ENVIRONMENT
+        ["su", "-s", "/bin/sh", who.pw_name, "-c", f"ulimit -c 0; exec {login}"],
+        LOGIN_ENVIRONMENT,
+        seconds=SECONDS,
     )
     parts = output.split(mark.encode())
     said = job_start.read_program_answer(parts[1]) if len(parts) > 1 else None

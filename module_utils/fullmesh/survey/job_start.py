@@ -163,7 +163,10 @@ def find_profile_line(word: str, home: str) -> str:
 
 
 def run_session(
-    argv: list[str], environment: dict[str, str], late: list[str] | None = None
+    argv: list[str],
+    environment: dict[str, str],
+    late: list[str] | None = None,
+    seconds: float = 0.0,
 ) -> tuple[int | None, bytes, bytes]:
     """Run a command until its deadline. Return its exit status (None: it was ended), its output and its errors.
 
@@ -171,6 +174,7 @@ def run_session(
         argv: the command.
         environment: of the command.
         late: gets the command that a slow session waits for.
+        seconds: until the deadline, if it is another one than that of a login.
     """
     process = subprocess.Popen(
         argv,
@@ -183,7 +187,10 @@ def run_session(
     )
     if process.stdout is None or process.stderr is None:
         raise RuntimeError("a process was started without pipes")
-    ends, texts = time.monotonic() + SESSION, {process.stdout: b"", process.stderr: b""}
+    ends, texts = (
+        time.monotonic() + (seconds or SESSION),
+        {process.stdout: b"", process.stderr: b""},
+    )
     try:
         with selectors.DefaultSelector() as waiting:
             for stream in texts:

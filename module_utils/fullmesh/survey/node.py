@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     Todo = list[tuple[str, Callable[[], Any], Any]]
 
+SLURM_START, EXTRA_SECONDS = "slurm_start", 0.3
 MANIFEST = "/var/lib/fullmesh/manifest.json"
 CALM = (
     OSError,
@@ -120,8 +121,10 @@ def read_kernel_range() -> PortRange:
 
 def collect_lookups(todo: Todo) -> ParallelLookups:
     """Query name servers, and log in as the account of jobs."""
-    collector = SurveyCollector()
-    collector.begin(todo, names.NAME_SECONDS)
+    collector, seconds = SurveyCollector(), names.NAME_SECONDS
+    if any(name == SLURM_START for name, _, _ in todo):
+        seconds = job_slurm_start.SECONDS + EXTRA_SECONDS
+    collector.begin(todo, seconds)
     collector.end()
     return cast("ParallelLookups", {**collector.found, "unknown": collector.unknown})
 
@@ -152,7 +155,8 @@ def begin_survey(
     if want["as_job"]:
         asked.append(("job_start", lambda: job_start.survey_job_start(want), None))
         asked.append(("unit_start", job_unit_start.survey_job_unit_start, None))
-        asked.append(("slurm_start", lambda: job_slurm_start.survey_slurm_start(want), None))
+        if job_slurm_start.find_slurmd():
+            asked.append((SLURM_START, lambda: job_slurm_start.survey_slurm_start(want), None))
     if beside:  # this and the namespaces fork, so before there are threads
         beside(lambda: collect_lookups(asked))
         asked = []
