@@ -10,6 +10,7 @@ from fullmesh.verify import schedule
 from fullmesh.verify.model import ClusterObservations
 
 FILES_PER_RANK = 4  # descriptors per peer and rank (faults.md 47)
+FILES_OF_PYTHON = 256  # of a small job: with 12, its ranks hang
 PAIR = 2
 RUN_RANGE = "net.ipv4.ip_local_port_range"
 RUN_RESERVED = "net.ipv4.ip_local_reserved_ports"
@@ -23,6 +24,11 @@ LOOKED_AT = {
     "locale": "the locale",
     "time_zone": "the time zone",
 }
+
+
+def count_needed_files(world_size: int) -> int:
+    """Return how many files a rank needs to open."""
+    return max(FILES_OF_PYTHON, FILES_PER_RANK * world_size)
 
 
 def list_node_links(seen: ClusterObservations, name: str) -> tuple[tuple[str, str], ...]:

@@ -66,7 +66,7 @@ CHANGES = {
         UB, set_survey_part("job_unit", {**JOB_UNIT, "missing": ["User=nosuch"]})
     ),
     "unit that is masked": Change(UB, set_survey_part("job_unit", {**JOB_UNIT, "load": "masked"})),
-    "unit with few files": Change(UB, set_survey_part("job_unit", {**JOB_UNIT, "nofile": 4})),
+    "unit with few files": Change(UB, set_survey_part("job_unit", {**JOB_UNIT, "nofile": 12})),
 }
 FAULTS = (
     Fault(

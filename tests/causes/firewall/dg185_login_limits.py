@@ -9,7 +9,7 @@ from causes.changes import Change, combine, limit_logins, make_rdma_ports, set_s
 from causes.faults import BARE, VICTIM, Fault, make_step
 
 CHANGES = {
-    "login with few files": Change(UB, limit_logins(nofile=4)),
+    "login with few files": Change(UB, limit_logins(nofile=12)),
     "login with few processes": Change(UB, limit_logins(processes=20)),
     "login that may lock little": Change(
         UB,

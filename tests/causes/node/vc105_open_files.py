@@ -7,7 +7,7 @@ from verify_changes import facts
 from causes.faults import BARE, NEW_LOGIN, Fault, edit_file
 
 VERIFICATION = {
-    "few files": lambda s: facts(s)["limits"].update(nofile=4),
+    "few files": lambda s: facts(s)["limits"].update(nofile=12),
 }
 FAULTS = (
     Fault(

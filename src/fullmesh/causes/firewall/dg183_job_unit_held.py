@@ -25,7 +25,7 @@ from fullmesh.foreign_text import parse_decimal
 from fullmesh.observed.survey import JobUnit
 from fullmesh.result.findings import Finding, join_names
 from fullmesh.verify.job_start import OF_THE_PLAN
-from fullmesh.verify.node import FILES_PER_RANK
+from fullmesh.verify.node import count_needed_files
 
 
 def is_in_networks(address: str, networks: Sequence[str]) -> bool:
@@ -143,7 +143,7 @@ def list_unit_restrictions(
             f"IPAddressDeny={' '.join(unit['deny'])}",
             denied,
         )
-    need = FILES_PER_RANK * int(evidence.plan["world_size"])
+    need = count_needed_files(int(evidence.plan["world_size"]))
     if 0 <= unit["nofile"] < need:
         yield (
             f"may open {unit['nofile']} files, {need} are needed",

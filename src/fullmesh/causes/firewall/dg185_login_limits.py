@@ -26,7 +26,7 @@ from fullmesh.causes.limits.limit_values import LOCKED_LEAST
 from fullmesh.causes.relations import has_same_node
 from fullmesh.observed.ladder import LoginLimits
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
-from fullmesh.verify.node import FILES_PER_RANK
+from fullmesh.verify.node import count_needed_files
 
 # Threads of a rank: ten over Gloo with OMP_NUM_THREADS=1 (measured), and DataLoader's workers and NCCL's proxies come
 # on top.
@@ -41,7 +41,7 @@ def list_low_limits(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield a login's limits that are too low for jobs: a description, the value seen, the value expected."""
     own = evidence.survey(name).get("limits", {})
-    files = FILES_PER_RANK * int(evidence.plan["world_size"])
+    files = count_needed_files(int(evidence.plan["world_size"]))
     if 0 <= login["nofile"] < files <= limit_to_number(own.get("nofile")):
         yield f"may open {login['nofile']} files", f"nofile {login['nofile']}", f"nofile {files}"
     active = any(port["state"] == "ACTIVE" for port in evidence.survey(name).get("rdma", []))

@@ -18,12 +18,12 @@ from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.relations import has_same_node
 from fullmesh.result.findings import Finding
 from fullmesh.verify.model import ClusterObservations
-from fullmesh.verify.node import FILES_PER_RANK
+from fullmesh.verify.node import count_needed_files
 
 
 def rule_open_files(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that processes may open enough files. The errors of too few never name the cause."""
-    need = FILES_PER_RANK * int(seen.plan["world_size"])
+    need = count_needed_files(int(seen.plan["world_size"]))
     for name in seen.plan["nodes"]:
         soft = seen.facts(name).get("limits", {}).get("nofile")
         if soft is not None and 0 <= soft < need:
