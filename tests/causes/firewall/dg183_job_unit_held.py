@@ -55,7 +55,7 @@ CHANGES = {
             ("RootDirectory", "/srv"),
             ("RestrictNetworkInterfaces", "lo"),
             ("SocketBindDeny", "any"),
-            ("UnsetEnvironment", "A MASTER_ADDR"),
+            ("UnsetEnvironment", "A FULLMESH_SCRIPT"),
             ("RuntimeMaxUSec", "2s"),
         )
     },

@@ -24,7 +24,6 @@ from fullmesh.causes.relations import has_same_node
 from fullmesh.foreign_text import parse_decimal
 from fullmesh.observed.survey import JobUnit
 from fullmesh.result.findings import Finding, join_names
-from fullmesh.verify.job_start import OF_THE_PLAN
 from fullmesh.verify.node import count_needed_files
 
 
@@ -47,6 +46,8 @@ LEAST = {
     **{"LimitFSIZE": 1 << 20, "LimitCPU": 3600, "LimitSTACK": 1 << 18},
     **{"MemoryMax": 512 << 20, "MemoryHigh": 512 << 20},
 }
+# The launcher reads the variables of the plan itself.
+OF_A_JOB = ("FULLMESH_SCRIPT", "FULLMESH_OPTIONS", "FULLMESH_ARGS")
 HOMES = ("/home", "/root", "/run/user")
 
 
@@ -109,7 +110,7 @@ def list_start_hindrances(
         yield f"cannot use {interface}", f"RestrictNetworkInterfaces={interfaces}"
     if settings.get("SocketBindDeny"):
         yield "may not listen on ports", f"SocketBindDeny={settings['SocketBindDeny']}"
-    lost = [one for one in settings.get("UnsetEnvironment", "").split() if one in OF_THE_PLAN]
+    lost = [one for one in settings.get("UnsetEnvironment", "").split() if one in OF_A_JOB]
     if lost:
         yield f"do not get {join_names(lost)}", f"UnsetEnvironment={' '.join(lost)}"
     runtime = settings.get("RuntimeMaxUSec", "")
