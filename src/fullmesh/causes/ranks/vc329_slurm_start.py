@@ -93,7 +93,7 @@ def rule_slurm_start(seen: ClusterObservations) -> Iterator[Finding]:
         place = next((one for one in sources if one), "")
         if not place and any(one["step"] == "limit" for one in steps):
             place = "the limits of slurmd and of the login that runs srun"
-        place = place or start["prolog"] or "slurm.conf"
+        place = place or " or ".join(filter(None, ("the unit of slurmd", start["prolog"])))
         harmless = steps and not start["error"] and not variables
         yield Finding(
             "VC-329",
@@ -107,7 +107,7 @@ def rule_slurm_start(seen: ClusterObservations) -> Iterator[Finding]:
                 f"{key}={planned} ({OURS})" for key, (_, planned) in variables.items()
             )
             or "what a login has",
-            check=f"srun -w {shlex.quote(name)} sh -c 'ulimit -a; env'",
+            check=f"srun -w {shlex.quote(name)} sh -c 'ulimit -a; env'; on {name}: systemctl cat slurmd",
             fix=f"on {name}: correct {place}",
             severity=WARNING
             if harmless and all(one["step"] in HARMLESS for one in steps)
