@@ -51,6 +51,7 @@ dist.init_process_group("gloo", timeout=timedelta(seconds=120))
 ones = torch.ones(100000).share_memory_()
 dist.all_reduce(ones)
 torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))(torch.ones(1, 2)).sum().backward()
+torch.nn.Conv2d(1, 1, 2)(torch.ones(1, 1, 4, 4))  # generates code
 assert ones[0] == dist.get_world_size()
 tempfile.NamedTemporaryFile().write(b"x" * 4096)
 print("JOB FINE", flush=True)
