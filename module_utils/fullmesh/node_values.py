@@ -49,6 +49,9 @@ FULL_PYTHON_VERSION = re.compile(r"\A[0-9]{1,2}\.[0-9]{1,3}(?:\.[0-9A-Za-z+]{1,1
 PUBLIC_KEY = re.compile(
     r"\A([a-z0-9][a-z0-9@.-]{0,63}) ([A-Za-z0-9+/]{16,16000}={0,2})(?: [ -~]{0,500})?\Z"
 )
+# A key of WireGuard: 32 bytes in base64, so the last letter has two unused bits.
+WIREGUARD_KEY = re.compile(r"\A[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=\Z")
+WIREGUARD_KEY_OR_NONE = re.compile(r"\A(?:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)?\Z")
 # A port of an RDMA device: mlx5_0:1. An entry of its GID table, by its number. A counter of its driver.
 RDMA_PORT = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}:[0-9]{1,3}\Z")
 GID_ENTRY = re.compile(r"\A[0-9A-Fa-f:]{1,39}\Z")
@@ -126,6 +129,8 @@ NAMED = {
         "master": INTERFACE_OR_NONE,
         "master_kind": WORD_OR_NONE,
     },
+    "survey.TunnelState": {"public_key": WIREGUARD_KEY_OR_NONE},
+    "survey.TunnelPeerState": {"public_key": WIREGUARD_KEY},
     "survey.ShapedQueue": {"card": INTERFACE_NAME},
     "survey.Route": {"via": ADDRESS_OR_NONE, "dev": INTERFACE_OR_NONE, "src": ADDRESS_OR_NONE},
     "survey.Neighbour": {"mac": HARDWARE_ADDRESS, "dev": INTERFACE_OR_NONE},

@@ -153,6 +153,7 @@ REST = (
     "slices",
     "slurm",
     "watch",
+    "wireguard",
 )
 # On a busy machine, one cycle from bare nodes and back takes 15 min, and the pages have three.
 OF_REST = {"pages": 5400.0}

@@ -35,6 +35,7 @@ OWNERS = {
     "NH": ("fullmesh.roles.node_health", "role node_health"),
     "NS": ("fullmesh.roles.node_ssh", "role node_ssh"),
     "LA": ("fullmesh.roles.launchers", "role launchers"),
+    "WG": ("fullmesh.roles.wireguard", "role wireguard"),
     "VC": ("", "role verify_cluster"),
     "DG": ("", "diagnosis (./fullmesh diagnose)"),
     "EC": (

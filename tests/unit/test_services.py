@@ -144,7 +144,9 @@ def test_ports_of_others_are_unchanged() -> None:
     assert list_fault_codes(api, monitoring_tools_node_exporter=True) == ["PL-111"]
     assert served({"name": "api", "ports": [9100]}, monitoring_tools_node_exporter=True)
     with pytest.raises(InvalidInputError, match=r"\[PL-111\].* ssh on b 2222"):
-        plan.derive_plan(cluster({"name": "api", "ports": [2222]}), ssh={"b": 2222})
+        plan.derive_plan(
+            cluster({"name": "api", "ports": [2222]}), ssh={"b": plan.InventorySsh(2222)}
+        )
 
 
 def test_privileged_ports_are_opened_but_not_tested() -> None:

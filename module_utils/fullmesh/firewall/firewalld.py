@@ -155,6 +155,7 @@ def find_ruleset_faults(table: list[Json], want: FirewallSettings) -> list[str]:
     sets = {
         "peers": group_by_family(want["peers"]),
         "controllers": group_by_family(want["controllers"]),
+        "tunnel": group_by_family(want["tunnel_peers"]),
     }
     for who in sorted(sets):
         for family in FAMILIES:
@@ -178,11 +179,29 @@ def find_ruleset_faults(table: list[Json], want: FirewallSettings) -> list[str]:
         found += [f"controllers do not reach {port}" for port in shut]
         stale = sorted(ssh - {*want["controller_ports"], *(f"{p}/tcp" for p in want["ssh_ports"])})
         found += [f"controllers reach {port}, which Fullmesh did not open" for port in stale]
+    found += find_tunnel_port_faults(table, want)
     public = {port for _, port in list_policy_ports(table, zone + "-all")}
     found += [f"{port} is closed to others" for port in sorted({*want["public_ports"]} - public)]
     found += [f"{port} is open to everybody" for port in sorted(public - {*want["public_ports"]})]
     found += find_peer_port_faults(table, want, [one for one in FAMILIES if sets["peers"][one]])
     return found + find_carried_rule_faults(table, want)
+
+
+def find_tunnel_port_faults(table: list[Json], want: FirewallSettings) -> list[str]:
+    """Compare the ports that the tunnel's policy accepts, and from which set, with the wanted ones."""
+    zone = want["zone"]
+    peers = group_by_family(want["tunnel_peers"])
+    wanted = {
+        (f"{zone}-tunnel{family}", port)
+        for family in FAMILIES
+        if peers[family]
+        for port in want["tunnel_ports"]
+    }
+    seen = list_policy_ports(table, f"{zone}-tun")
+    found = [f"{port} is closed to {name}" for name, port in sorted(wanted - seen)]
+    return found + [
+        f"{port} is open to {name or 'everybody'}" for name, port in sorted(seen - wanted)
+    ]
 
 
 def list_policy_ports(table: list[Json], name: str) -> set[tuple[str, str]]:

@@ -27,9 +27,12 @@ SSH_PRIORITY = -20000
 JOB_PRIORITY = -19000
 # Ports for every client, including peers in Fullmesh's zone: before every zone as well.
 ALL_PRIORITY = -18900
+TUNNEL_PRIORITY = -18950
 # Modes that bind the peers to Fullmesh's zone, so that they lose the ports of their previous zone.
 BINDING = ("peers_only",)
 
+# Kinds of addresses, each with an ipset for each family.
+SETS = ("peers", "controllers", "tunnel")
 FAMILIES = (("4", "ipv4", "inet"), ("6", "ipv6", "inet6"))
 
 
@@ -117,11 +120,15 @@ def render_peer_zone(zone: str, families: list[str]) -> str:
 
 
 def render_policy(zone: str, who: str, families: list[str], ports: list[str]) -> str:
-    """Render the policy that opens ports to the controllers or to the peers in every zone.
+    """Render the policy that opens ports to the controllers, the peers or the tunnel's peers in every zone.
 
     A policy only adds. A separate zone would close ports that they can reach today. Without ports it opens all.
     """
-    name, priority = {"controllers": ("ssh", SSH_PRIORITY), "peers": ("job", JOB_PRIORITY)}[who]
+    name, priority = {
+        "controllers": ("ssh", SSH_PRIORITY),
+        "peers": ("job", JOB_PRIORITY),
+        "tunnel": ("tun", TUNNEL_PRIORITY),
+    }[who]
     lines = [f'<policy target="CONTINUE" priority="{priority}">']
     lines.append(f"  <short>{zone}-{name}</short>")
     lines += ['  <ingress-zone name="ANY"/>', '  <egress-zone name="HOST"/>']
@@ -160,9 +167,10 @@ def map_own_paths(zone: str) -> dict[str, str]:
     found["job"] = f"{ETC}/policies/{zone}-job.xml"
     found["all"] = f"{ETC}/policies/{zone}-all.xml"
     found["ufw"] = f"{ETC}/policies/{zone}-ufw.xml"
+    found["tun"] = f"{ETC}/policies/{zone}-tun.xml"
     found["service"] = ETC + "/services/ssh.xml"
     for family, _, _ in FAMILIES:
-        for who in ("peers", "controllers"):
+        for who in SETS:
             found[who + family] = f"{ETC}/ipsets/{zone}-{who}{family}.xml"
     return found
 
@@ -172,17 +180,19 @@ def render_own_files(want: FirewallSettings) -> dict[str, str]:
 
     Empty content means that the file should not exist.
 
-    *want*: zone, mode, peers, controllers, ports, controller_ports, public_ports, ssh_ports, own_service, ufw_policy.
+    *want*: zone, mode, peers, controllers, ports, controller_ports, public_ports, tunnel_peers, tunnel_ports,
+    ssh_ports, own_service, ufw_policy.
     """
     zone, ssh = want["zone"], sorted(set(want["ssh_ports"]))
     place = map_own_paths(zone)
     result = dict.fromkeys(place.values(), "")
     peers, controllers = group_by_family(want["peers"]), group_by_family(want["controllers"])
+    tunnel = group_by_family(want["tunnel_peers"])
     for family, _, _ in FAMILIES:
-        for who, entries in (("peers", peers[family]), ("controllers", controllers[family])):
-            if entries:
+        for who, held in {"peers": peers, "controllers": controllers, "tunnel": tunnel}.items():
+            if held[family]:
                 short = f"{zone} {who}"
-                result[place[who + family]] = render_ipset(short, family, entries)
+                result[place[who + family]] = render_ipset(short, family, held[family])
     doors = [f"{port}/tcp" for port in ssh]
     doors += [port for port in want["controller_ports"] if port not in doors]
     with_peers = [family for family in sorted(peers) if peers[family]]
@@ -192,6 +202,9 @@ def render_own_files(want: FirewallSettings) -> dict[str, str]:
     with_controllers = [family for family in sorted(controllers) if controllers[family]]
     if with_controllers:
         result[place["policy"]] = render_policy(zone, "controllers", with_controllers, doors)
+    with_tunnel = [family for family in sorted(tunnel) if tunnel[family]]
+    if with_tunnel:
+        result[place["tun"]] = render_policy(zone, "tunnel", with_tunnel, want["tunnel_ports"])
     if want["public_ports"]:
         result[place["all"]] = render_public_policy(zone, want["public_ports"])
     if want["own_service"]:
@@ -218,9 +231,7 @@ def build_ipset_cleanup(zone: str) -> str:
 
     With FlushAllOnReload=no firewalld adds every old entry again after a reload (its own reload(), 1.3.3).
     """
-    names = [
-        f"{zone}-{who}{family}" for family, _, _ in FAMILIES for who in ("peers", "controllers")
-    ]
+    names = [f"{zone}-{who}{family}" for family, _, _ in FAMILIES for who in SETS]
     return (
         "for s in {}; do "
         'k=" $(firewall-cmd --permanent --ipset=$s --get-entries 2>/dev/null | tr "\\n" " ") "; '

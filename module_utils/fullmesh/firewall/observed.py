@@ -82,6 +82,8 @@ class ObservedFirewall:
             else ports,
             "controller_ports": self.params["controller_ports"],
             "public_ports": self.params["public_ports"],
+            "tunnel_peers": self.params["tunnel_peers"],
+            "tunnel_ports": self.params["tunnel_ports"],
             "ssh_ports": session.list_ssh_ports(os.environ, pid) or [22],
             "default_zone": firewalld_others.read_firewalld_setting(
                 self.root, "DefaultZone", "public"
@@ -132,7 +134,7 @@ class ObservedFirewall:
         """Return the listeners other than ssh and the plan's."""
         ssh = [f"{port}/tcp" for port in want["ssh_ports"]]
         found = reached.find_listeners(self.root + "/proc")
-        ours = [*ssh, *want["ports"], *want["public_ports"]]
+        ours = [*ssh, *want["ports"], *want["public_ports"], *want["tunnel_ports"]]
         return [one for one in found if not is_port_covered(one["port"], ours)]
 
     def is_listener_allowed(self, zone: str, one: FirewallListener) -> bool:

@@ -73,6 +73,7 @@ class FirewallRequest(TypedDict):
         controllers: addresses or networks.
         ports: ``29500/tcp``, ``50000-54095/tcp``, for peers.
         controller_ports, public_ports: for controllers, for all.
+        tunnel_peers, tunnel_ports: the nodes outside the tunnel of role wireguard, and its port.
         ssh_ports: of sshd.
         default_zone: of firewalld.
     """
@@ -84,6 +85,8 @@ class FirewallRequest(TypedDict):
     ports: list[str]
     controller_ports: list[str]
     public_ports: list[str]
+    tunnel_peers: list[str]
+    tunnel_ports: list[str]
     ssh_ports: list[int]
     default_zone: str
 

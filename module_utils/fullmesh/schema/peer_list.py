@@ -37,6 +37,8 @@ class PeerFirewall(TypedDict):
         ports: for the peers, with protocol (``50000-54095/tcp``).
         controller_ports: services that the controllers may reach, in addition to ssh.
         public_ports: services that every client may reach.
+        tunnel_peers: the nodes' addresses outside the tunnel of role wireguard, empty without it.
+        tunnel_ports: for *tunnel_peers*: only the tunnel.
         rdma: ``auto`` opens 4791/udp to the peers if an interface supports RoCE, ``true`` always, ``false`` never.
         ufw: ``carry`` replaces an active ufw, keeps the user's rules, and refuses those that it cannot keep.
             ``discard`` only reports those. ``refuse`` stops.
@@ -52,6 +54,8 @@ class PeerFirewall(TypedDict):
     ports: list[str]
     controller_ports: list[str]
     public_ports: list[str]
+    tunnel_peers: list[str]
+    tunnel_ports: list[str]
     rdma: Literal["auto", "true", "false"]
     ufw: Literal["carry", "discard", "refuse"]
     start: Literal["refuse", "carry", "cut"]

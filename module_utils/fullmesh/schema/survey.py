@@ -587,6 +587,25 @@ class NodeIdentity(TypedDict):
     host_keys: list[str]
 
 
+class TunnelPeerState(TypedDict):
+    """A peer of the tunnel: its networks, the seconds since its last handshake (-1: none), and its bytes."""
+
+    public_key: str
+    networks: list[str]
+    age: int
+    received: int
+    sent: int
+
+
+class TunnelState(TypedDict):
+    """The tunnel of role wireguard. ``public_key``: empty if its interface is missing."""
+
+    up: bool
+    public_key: str
+    port: int
+    peers: list[TunnelPeerState]
+
+
 class NodeSurvey(NodeSurveyBase, LateSurvey, total=False):
     """One survey of a node.
 
@@ -620,6 +639,7 @@ class NodeSurvey(NodeSurveyBase, LateSurvey, total=False):
     job_unit: JobUnit
     identity: NodeIdentity
     next_boot: NextBoot
+    tunnel: TunnelState
 
 
 class ParallelLookups(LateSurvey):

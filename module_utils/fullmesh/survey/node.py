@@ -23,6 +23,7 @@ from . import (
     net,
     next_boot,
     queues,
+    tunnel,
 )
 
 if TYPE_CHECKING:
@@ -180,6 +181,7 @@ def begin_survey(
         ("hooks", lambda: hooks.survey_hooks(interface), []),
         ("queues", lambda: queues.survey_queues(interface), []),
         ("job_unit", job_unit.survey_job_unit, None),
+        ("tunnel", tunnel.survey_tunnel, None),
         ("next_boot", lambda: next_boot.survey_next_boot(own, peers), None),
     ]
     if os.geteuid() == 0 and ":" not in own:

@@ -112,10 +112,13 @@ FILTERS = {
     "plan_default": "filters.cluster_plan",
     "plan_drift": "filters.cluster_plan",
     "plan_leads_time": "filters.cluster_plan",
+    "plan_link_addresses": "model.wireguard:map_link_addresses",
     "plan_made": "filters.cluster_plan",
     "plan_members": "filters.cluster_plan",
     "plan_opened": "filters.cluster_plan",
     "plan_serial": "filters.cluster_plan",
+    "plan_tunnel_peers": "model.wireguard:list_tunnel_peers",
+    "plan_tunnel_ports": "model.wireguard:list_tunnel_ports",
     "preflight_facts_faults": "filters.cluster_plan",
     "preflight_groups": "filters.cluster_plan",
     "preflight_judged": "filters.cluster_plan",
@@ -148,6 +151,8 @@ FILTERS = {
     "torch_runtime_targets": "filters.torch_runtime",
     "torch_runtime_wheels": "filters.torch_runtime",
     "watch_nodes": "filters.observe.watch",
+    "wireguard_node_settings": "filters.wireguard",
+    "wireguard_pattern": "filters.wireguard",
 }
 # Role -> the function that finds the settings of it that cannot work, for ``role_faults``.
 SETTING_CHECKS = {
@@ -168,6 +173,7 @@ SETTING_CHECKS = {
     "time_sync": "roles.time_sync:find_time_sync_faults",
     "torch_runtime": "roles.torch_runtime:find_torch_faults",
     "verify_cluster": "diagnose.verification:find_verify_faults",
+    "wireguard": "roles.wireguard:find_wireguard_faults",
 }
 
 Filter = Callable[..., Any]

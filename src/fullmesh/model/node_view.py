@@ -41,7 +41,8 @@ def resolve_node_interfaces(
             bond["members"] = names
         else:
             link["interface"] = find_link_interface(link, interfaces)
-    node["interface"] = node["links"][0]["interface"]
+    if "wireguard" not in plan:  # the tunnel's interface has its name from the plan
+        node["interface"] = node["links"][0]["interface"]
     return node
 
 

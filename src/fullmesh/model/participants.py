@@ -12,7 +12,7 @@ def build_job_members(plan: ClusterPlan) -> Participants:
     """Return the participants of a job, with names, addresses, ranks, master, ports and networks."""
     named = {host["address"]: host["names"] for host in plan["hosts"]}
     nodes: list[ParticipantNode] = []
-    networks: list[str] = []
+    networks = [plan["wireguard"]["network"]] if "wireguard" in plan else []
     unknown = {} if "resolved" in plan else plan.get("auto", {})
     for node in plan["nodes"].values():
         written = [address for link in node.get("links", []) for address in link["addresses"]]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fullmesh import settings
 from fullmesh.code_digest import compute_code_digest
@@ -28,6 +28,7 @@ from fullmesh.model import (
     ports,
     rails,
     services,
+    wireguard,
 )
 from fullmesh.model.nics import NodeLink, read_node_links
 from fullmesh.model.plan_hosts import HostSettings
@@ -79,9 +80,20 @@ CODES = {
     "PL-139": "The address pool of a rail is too small",
     "PL-140": "The networks of two rails, or of a rail and a link, overlap",
     "PL-141": "The cables of a rail do not join the nodes to a ring",
+    "PL-142": "The network or port of WireGuard is malformed",
+    "PL-143": "A node has no usable address in the network of WireGuard",
+    "PL-144": "The network of WireGuard overlaps another one",
+    "PL-145": "Rails are for RDMA, which WireGuard does not encrypt",
 }
 ACCELERATOR = "torch_runtime_accelerator"
 LOWEST_ANSIBLE, HIGHEST_ANSIBLE = [2, 16], [2, 22]
+
+
+class InventorySsh(NamedTuple):
+    """The port and address of a host's sshd in the inventory: None and "" if it does not set them."""
+
+    port: int | None = None
+    address: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,7 @@ class PlanParts:
         services: ports of the services on the nodes.
         controllers: addresses and networks that must never be locked out.
         leads_time: whether the nodes synchronize with one of them (role time_sync), which opens NTP to peers.
+        tunnel: the network of role wireguard, None if it is off.
     """
 
     order: Sequence[str]
@@ -117,6 +130,11 @@ class PlanParts:
     services: Sequence[ServicePort]
     controllers: Sequence[str]
     leads_time: bool
+    tunnel: wireguard.WireGuardNetwork | None = None
+
+    def get_cluster_address(self, host: str) -> addresses.Interface:
+        """Return the address that the peers use: in the tunnel if there is one, else of the first link."""
+        return self.tunnel.members[host] if self.tunnel else self.links[host][0].addresses[0]
 
 
 def derive_from_hostvars(
@@ -135,13 +153,12 @@ def derive_from_hostvars(
     names = settings.load_setting_names(root)
     faults: list[Fault] = []
     chosen: dict[str, dict[str, Any]] = {}
-    doors: dict[str, int] = {}
+    doors: dict[str, InventorySsh] = {}
     for host in hosts:
         variables = hostvars[host]
         faults += settings.find_setting_faults(host, variables, names)
         port = parse_decimal(str(variables.get("ansible_port", "")))
-        if port is not None:
-            doors[host] = port
+        doors[host] = InventorySsh(port, str(variables.get("ansible_host", "")))
         chosen[host] = {
             name: to_json_value(variables[name])
             for name in settings.select_own_names(variables, names)
@@ -190,7 +207,7 @@ def derive_plan(
     faults: Sequence[Fault] = (),
     code: str = "",
     defaults: Mapping[str, Any] | None = None,
-    ssh: Mapping[str, int] | None = None,
+    ssh: Mapping[str, InventorySsh] | None = None,
 ) -> ClusterPlan:
     """Derive the plan (see docs/architecture.md for its shape).
 
@@ -199,7 +216,7 @@ def derive_plan(
         faults: faults that were already found (unknown names).
         code: digest of the code that will run.
         defaults: the defaults of the roles. None reads them from this checkout.
-        ssh: host -> the port of its sshd, if the inventory sets it.
+        ssh: host -> its sshd.
 
     Raises:
         InvalidInputError: with every fault.
@@ -208,17 +225,18 @@ def derive_plan(
     if not hosts:
         found.append(Fault("PL-100", f"The group {GROUP} has no hosts", "Add your hosts to it"))
         raise InvalidInputError(found)
-    common = _read_common_settings(hosts, found)
+    given = settings.load_role_defaults() if defaults is None else defaults
+    common = _read_common_settings(hosts, given, found)
     plain = {host: read_node_links(host, chosen, found) for host, chosen in hosts.items()}
     railed = rails.read_rails(common[rails.SETTING], plain, found)
     links = rails.add_rail_links(plain, railed, found)
     counts = {host: _read_local_ranks(host, chosen, found) for host, chosen in hosts.items()}
-    given = settings.load_role_defaults() if defaults is None else defaults
     asked = _collect_auto_settings(hosts, given)
     made_for = {host: str(own.get(ACCELERATOR, given[ACCELERATOR])) for host, own in hosts.items()}
     order = plan_hosts.order_hosts(hosts, str(common["fullmesh_master"] or ""), found)
     plan_hosts.check_addresses(links, choices.read_routed(common["fullmesh_routed"], found), found)
     choices.check_node_count(common["fullmesh_expected_nodes"], hosts, found)
+    tunnel = _read_tunnel(hosts, common, plain, ssh or {}, found)
     named_ports = plan_ports.read_named_ports(common, found)
     groups = plan_ports.read_process_groups(common, found)
     unknown = any(one["ranks"] for one in asked.values())
@@ -227,12 +245,14 @@ def derive_plan(
     world = membership.compute_rank_room(sum({**counts, **usual}.values()))
     most = plan_ports.RankLimits(max(counts.values()), world)
     data = plan_ports.read_data_range(common, most, groups, found, unknown=unknown)
-    plan_ports.check_port_overlap(named_ports, data, found)
+    tunnel_port = {wireguard.PORT: tunnel.port} if tunnel else {}
+    plan_ports.check_port_overlap({**named_ports, **tunnel_port}, data, found)
     plan_ports.check_exporter_port(hosts, named_ports, data, found)
+    ssh_ports = {host: one.port for host, one in (ssh or {}).items() if one.port is not None}
     served = services.read_services(common[services.SETTING], order, found)
-    services.check_service_ports(
-        served, plan_ports.list_taken_ports(hosts, named_ports, ssh or {}), data, found
-    )
+    taken = plan_ports.list_taken_ports(hosts, named_ports, ssh_ports)
+    taken += wireguard.list_taken_ports(tunnel)
+    services.check_service_ports(served, taken, data, found)
     controllers = plan_hosts.read_controllers(common["fullmesh_controllers"], found)
     hostnames = plan_hosts.read_hostnames(hosts, found)
     choices.check_run_choices(hosts, found)
@@ -256,6 +276,7 @@ def derive_plan(
             served,
             controllers,
             leads_time,
+            tunnel,
         )
     )
     plan["digests"] = {
@@ -267,13 +288,14 @@ def derive_plan(
     return plan
 
 
-def _read_common_settings(hosts: Mapping[str, HostSettings], faults: list[Fault]) -> dict[str, Any]:
+def _read_common_settings(
+    hosts: Mapping[str, HostSettings], defaults: Mapping[str, Any], faults: list[Fault]
+) -> dict[str, Any]:
     """Read the cluster-wide settings. Hosts that disagree are a fault."""
     result: dict[str, Any] = {}
-    for name in settings.CLUSTER_WIDE:
-        values = {
-            host: chosen.get(name, settings.PLAN_SETTINGS[name]) for host, chosen in hosts.items()
-        }
+    known = {**defaults, **settings.PLAN_SETTINGS}
+    for name in (*settings.CLUSTER_WIDE, *wireguard.SETTINGS):
+        values = {host: chosen.get(name, known[name]) for host, chosen in hosts.items()}
         result[name] = next(iter(values.values()))
         spellings = {json.dumps(value, sort_keys=True, default=str) for value in values.values()}
         if len(spellings) > 1:
@@ -286,6 +308,22 @@ def _read_common_settings(hosts: Mapping[str, HostSettings], faults: list[Fault]
                 )
             )
     return result
+
+
+def _read_tunnel(
+    hosts: Mapping[str, HostSettings],
+    common: Mapping[str, Any],
+    links: Mapping[str, Sequence[NodeLink]],
+    ssh: Mapping[str, InventorySsh],
+    faults: list[Fault],
+) -> wireguard.WireGuardNetwork | None:
+    """Read the network of role wireguard, and compare it with the other settings."""
+    tunnel = wireguard.read_wireguard(common, links, faults)
+    later = {host: str(own.get("fullmesh_ssh_address") or "") for host, own in hosts.items()}
+    ways = {host: later[host] or ssh.get(host, InventorySsh()).address for host in hosts}
+    if tunnel:
+        wireguard.find_wireguard_conflicts(tunnel, common[rails.SETTING], ways, faults)
+    return tunnel
 
 
 def _collect_auto_settings(
@@ -333,12 +371,12 @@ def _build_plan_nodes(parts: PlanParts) -> dict[str, PlanNode]:
             "name": host,
             "node_rank": rank,
             "hostname": parts.hostnames[host],
-            "address": str(own[0].addresses[0].ip),
+            "address": str(parts.get_cluster_address(host).ip),
             "local_ranks": parts.counts[host],
             "first_rank": first,
             "ranks": list(range(first, first + parts.counts[host])),
             "accelerator": "" if parts.made_for[host] == auto.AUTO else parts.made_for[host],
-            "interface": own[0].interface,
+            "interface": wireguard.INTERFACE if parts.tunnel else own[0].interface,
             "links": [link.as_plan() for link in own],
         }
         first += parts.counts[host]
@@ -350,7 +388,9 @@ def _assemble_plan(parts: PlanParts) -> ClusterPlan:
     every = [
         value.ip for host in parts.order for link in parts.links[host] for value in link.addresses
     ]
-    master = parts.links[parts.order[0]][0].addresses[0].ip
+    if parts.tunnel:  # peers reach each other there only
+        every = [parts.get_cluster_address(host).ip for host in parts.order]
+    master = parts.get_cluster_address(parts.order[0]).ip
     store, rendezvous = parts.named["fullmesh_master_port"], parts.named["fullmesh_rendezvous_port"]
     plan: ClusterPlan = {
         "schema": SCHEMA,
@@ -380,12 +420,15 @@ def _assemble_plan(parts: PlanParts) -> ClusterPlan:
     }
     if parts.rails.segments:
         plan["rails"] = rails.build_plan_rails(parts.rails, parts.links)
+    if parts.tunnel:
+        plan["wireguard"] = parts.tunnel.as_plan()
     return plan
 
 
 def _list_reserved_ports(parts: PlanParts) -> list[int | str]:
     """List the ports that the kernel must not assign: named ports and services, each once."""
-    named = [PortRange(port, port) for port in parts.named.values()]
+    ours = [*parts.named.values(), *([parts.tunnel.port] if parts.tunnel else [])]
+    named = [PortRange(port, port) for port in ours]
     served = map(services.service_port_to_range, parts.services)
     # the kernel never assigns a port below 1024
     high = {

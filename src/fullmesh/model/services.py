@@ -39,6 +39,7 @@ class TakenPort:
     who: str
     span: PortRange
     open_on_request: bool = False
+    protocol: Protocol = "tcp"
 
 
 class MalformedServiceError(ValueError):
@@ -234,7 +235,7 @@ def check_service_ports(
 
     Args:
         services: the services that were read.
-        taken: tcp ports that already have an owner.
+        taken: ports that already have an owner.
         data: the data range, from which the kernel assigns ports.
         faults: the list that faults are added to.
     """
@@ -246,7 +247,7 @@ def check_service_ports(
             span = service_port_to_range(port)
             if other.open_on_request and span == other.span:
                 continue
-            if port["protocol"] == "tcp" and span.shared(other.span):
+            if port["protocol"] == other.protocol and span.shared(other.span):
                 text = f"{describe_service_port(port)} meets {other.who} {other.span}"
                 faults.append(Fault("PL-111", text, "Use a different port for each service"))
     for one, other_port in combinations(services, 2):

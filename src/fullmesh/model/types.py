@@ -70,6 +70,14 @@ class PlanRail(TypedDict):
     members: dict[str, str]
 
 
+class PlanWireGuard(TypedDict):
+    """The tunnel of role wireguard: its interface, its network, and the UDP port on which each node receives."""
+
+    interface: str
+    network: str
+    port: int
+
+
 class AutoSettings(TypedDict):
     """A host's settings, if some are left to ``auto``.
 
@@ -88,6 +96,8 @@ class AutoSettings(TypedDict):
 
 class PlanNode(TypedDict):
     """A node: its ranks, its cluster address without a prefix, the interface with that address, and all its links.
+
+    With WireGuard, *address* and *interface* are those of the tunnel, and *links* has the node's own NICs.
 
     ``accelerator``: the accelerator of its torch build, such as ``cpu`` or ``cuda13.0``. Empty before the survey.
     """
@@ -143,6 +153,7 @@ class ClusterPlan(TypedDict):
         reserved_ports: of jobs and services, a range as the kernel writes it, ``10002-13999``.
         peers: every cluster address.
         rails: the networks of ``fullmesh_rails``, if there are any.
+        wireguard: the tunnel between the nodes, if role wireguard is on.
         controllers: addresses and networks that must never be locked out.
         nodes: by name, in the order of node ranks.
         auto: by node, the settings that the survey resolves.
@@ -166,6 +177,7 @@ class ClusterPlan(TypedDict):
     controllers: list[str]
     hosts: list[HostsLine]
     rails: NotRequired[list[PlanRail]]
+    wireguard: NotRequired[PlanWireGuard]
     nodes: dict[str, PlanNode]
     process_groups: NotRequired[int]
     auto: NotRequired[dict[str, AutoSettings]]

@@ -54,6 +54,11 @@ DECIDED: dict[str, str] = {
 FROM_LAUNCHER = ("RANK", "LOCAL_RANK")
 
 
+def list_plan_interfaces(plan: ClusterPlan, node: PlanNode) -> list[str]:
+    """List the interfaces that jobs may use: only the tunnel if the plan has one, else the node's."""
+    return [node["interface"]] if "wireguard" in plan else list_node_interfaces(node)
+
+
 def list_node_interfaces(node: PlanNode) -> list[str]:
     """List the node's cluster interfaces, primary first, each once. Rails are for RDMA, so their NICs are left out."""
     names = [
@@ -65,7 +70,7 @@ def list_node_interfaces(node: PlanNode) -> list[str]:
 
 def build_environment(plan: ClusterPlan, node: PlanNode, facts: Observations) -> dict[str, str]:
     """Build the variables of one node, in the order in which they are written."""
-    links = list_node_interfaces(node)
+    links = list_plan_interfaces(plan, node)
     if not links:
         raise InvalidInputError([_explain_no_interface(node)])
     env: dict[str, str | int] = {
@@ -86,9 +91,12 @@ def build_environment(plan: ClusterPlan, node: PlanNode, facts: Observations) ->
     }
     env |= (
         build_rdma_variables(plan, node, facts)
-        if facts["hcas"]
+        if facts["hcas"] and "wireguard" not in plan
         else build_socket_variables(links, facts)
     )
+    if "wireguard" in plan:
+        # NCCL_IB_DISABLE leaves plugins for other networks (libnccl-net.so), which WireGuard does not encrypt
+        env["NCCL_NET"] = "Socket"
     return {name: str(value) for name, value in env.items()} | build_no_proxy(plan, facts)
 
 

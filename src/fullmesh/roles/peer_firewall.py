@@ -114,6 +114,8 @@ def build_firewall_request(options: Mapping[str, Any]) -> PeerFirewall:
         "ports": list(options["ports"]),
         "controller_ports": list(others["controllers"]),
         "public_ports": list(others["everybody"]),
+        "tunnel_peers": list(options["tunnel"]["peers"]),
+        "tunnel_ports": list(options["tunnel"]["ports"]),
         "rollback_seconds": int(options["rollback_seconds"]),
     }
     return cast("PeerFirewall", request)
@@ -131,7 +133,9 @@ def find_firewall_faults(options: Mapping[str, Any], groups: Sequence[str] = ())
         found.append(Fault("PF-102", "peer_firewall_peers is empty", step))
     found += _find_address_faults("peer_firewall_peers", peers)
     found += _find_network_faults("peer_firewall_controllers", options["controllers"])
-    wired = [*options["ports"], *others["controllers"], *others["everybody"]]
+    tunnel = options["tunnel"]
+    found += _find_address_faults("peer_firewall_tunnel", tunnel["peers"])
+    wired = [*options["ports"], *others["controllers"], *others["everybody"], *tunnel["ports"]]
     found += _find_port_faults("peer_firewall_ports", wired)
     return found + _find_option_faults(options)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fullmesh.model import membership, services
+from fullmesh.model import membership, services, wireguard
 from fullmesh.model.types import ClusterPlan, PlanNode
 from fullmesh.observed.node import Observations
 from fullmesh.observed.peer_list import OwnPeerData, PeerFirewall, SharedPeerData
@@ -60,6 +60,10 @@ def wire_firewall(plan: ClusterPlan, host: str) -> Settings:
         "others": {
             "controllers": services.list_open_ports(plan, "controllers", host),
             "everybody": services.list_open_ports(plan, "everybody", host),
+        },
+        "tunnel": {
+            "peers": wireguard.list_tunnel_peers(plan),
+            "ports": wireguard.list_tunnel_ports(plan),
         },
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Required, TypedDict
 
 from fullmesh import contract
 from fullmesh.faults import Fault
-from fullmesh.model import auto, membership, reach, services
+from fullmesh.model import addresses, auto, membership, rails, reach, services
 from fullmesh.model.node_view import find_interface_name, find_link_interface, list_matching_nics
 from fullmesh.model.plan_ports import find_port_count_faults
 from fullmesh.model.types import ClusterPlan, PlanLink
@@ -44,6 +45,7 @@ CODES = {
     "PR-117": "The nodes have different numbers of GPUs, so `auto` cannot choose the ranks",
     "PR-118": "NVIDIA's driver shows another number of GPUs than the PCI bus",
     "PR-119": "The node has too little memory for the ranks",
+    "PR-123": "An interface of a node is in the network of WireGuard",
     "PR-122": "A service's range has too few ports for the CPUs of a node",
     "PR-121": "A package manager or cloud-init is still running",
     "PR-180": "A run leaves out nodes that need the new list of nodes",
@@ -344,6 +346,7 @@ def find_node_faults(plan: ClusterPlan, host: str, facts: Facts, now: float) -> 
         )
     faults += _find_room_faults(plan, host, seen)
     faults += find_service_faults(plan, host, seen)
+    faults += find_tunnel_faults(plan, host, seen)
     offset = seen["epoch"] - now
     if abs(offset) > CLOCK_SECONDS:
         faults.append(
@@ -383,6 +386,25 @@ def _find_room_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[
             )
         )
     return faults
+
+
+def find_tunnel_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[Fault]:
+    """Find interfaces whose networks overlap the tunnel's, so that the kernel would choose between them."""
+    if "wireguard" not in plan:
+        return []
+    tunnel = plan["wireguard"]
+    network = addresses.parse_network(tunnel["network"])
+    return [
+        Fault(
+            "PR-123",
+            f"{host}: {one['name']} has {held}, which overlaps wireguard_network ({network})",
+            "Choose another wireguard_network",
+        )
+        for one in seen["interfaces"]
+        if one["name"] not in ("lo", tunnel["interface"])
+        for held in one["addresses"]
+        if rails.overlap_networks(network, ipaddress.ip_interface(held).network)
+    ]
 
 
 def find_service_faults(plan: ClusterPlan, host: str, seen: Observations) -> list[Fault]:

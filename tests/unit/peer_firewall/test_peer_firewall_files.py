@@ -84,6 +84,20 @@ def test_services_are_open_to_their_allowed_clients() -> None:
     assert ALL_FILE not in render_files()
 
 
+def test_the_tunnel_port_is_open_to_the_addresses_of_the_links_only() -> None:
+    files = render_files(tunnel_peers=["192.0.2.11", "192.0.2.12"], tunnel_ports=["29820/udp"])
+    policy = ElementTree.fromstring(files["/etc/firewalld/policies/fullmesh-tun.xml"])  # noqa: S314 (ours)
+    (rule,) = policy.findall("rule")
+    assert rule.find("source").get("ipset") == "fullmesh-tunnel4"  # type: ignore[union-attr]
+    port = rule.find("port")
+    assert port is not None
+    assert (port.get("port"), port.get("protocol")) == ("29820", "udp")
+    held = files["/etc/firewalld/ipsets/fullmesh-tunnel4.xml"]
+    assert "192.0.2.11" in held
+    assert "10.0.0.11" not in held
+    assert not [path for path in render_files() if "tun" in path]
+
+
 def test_families_without_addresses_have_no_files() -> None:
     names = {Path(path).name for path in render_files(peers=["10.0.0.1"])}
     assert names == {

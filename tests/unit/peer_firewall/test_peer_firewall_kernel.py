@@ -81,6 +81,28 @@ def test_service_ports_are_checked_in_the_kernel() -> None:
     ]
 
 
+def test_the_tunnel_port_is_checked_in_the_kernel() -> None:
+    want = WANT | {"tunnel_peers": ["192.0.2.11"], "tunnel_ports": ["8000/tcp"]}
+    policy = "filter_IN_policy_fullmesh-tun"
+    reached = [*build_ruleset(), build_jump("filter_INPUT_POLICIES_pre", policy)]
+    rule = build_rule(
+        policy + "_allow", match_source("fullmesh-tunnel4"), match_tcp_port(8000), ACCEPT
+    )
+    no_set = "set fullmesh-tunnel4 holds nothing"
+    assert firewalld.find_ruleset_faults([*reached, rule], want) == [no_set]
+    assert firewalld.find_ruleset_faults(reached, want) == [
+        no_set,
+        "8000/tcp is closed to fullmesh-tunnel4",
+    ]
+    assert firewalld.find_ruleset_faults([*reached, rule], WANT) == [
+        "8000/tcp is open to fullmesh-tunnel4"
+    ]
+    open_to_all = build_rule(policy + "_allow", match_tcp_port(8000), ACCEPT)
+    assert "8000/tcp is open to everybody" in firewalld.find_ruleset_faults(
+        [*reached, rule, open_to_all], want
+    )
+
+
 def test_peers_are_bound_in_mode_peers_only() -> None:
     """A node of an earlier version has them bound, and is migrated."""
     want = WANT | {"mode": "peers_only"}

@@ -30,7 +30,8 @@ def find_faults(
     lists = {"peers": peers, "controllers": controllers or [], "ports": ports or []}
     build_foreign_rules: dict[str, list[str]] = {"controllers": [], "everybody": []}
     return peer_firewall.find_firewall_faults(
-        {**options, **lists, "others": build_foreign_rules}, groups or []
+        {**options, **lists, "others": build_foreign_rules, "tunnel": {"peers": [], "ports": []}},
+        groups or [],
     )
 
 

@@ -28,8 +28,9 @@ GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 def find_other_interfaces(evidence: ClusterEvidence, name: str, value: str) -> list[str]:
     """Return the interfaces that Gloo would use, if none is in the plan. Loopback has its own cause."""
     taken = select_interfaces(value, GLOO_INTERFACE, evidence.list_nics(name))
-    planned = {link["interface"] for link in evidence.plan["nodes"][name]["links"]}
-    planned.add(evidence.get_cluster_interface(name))
+    planned = {evidence.get_cluster_interface(name)}
+    if "wireguard" not in evidence.plan:  # with a tunnel, all other interfaces are outside of it
+        planned |= {link["interface"] for link in evidence.plan["nodes"][name]["links"]}
     return [] if planned.intersection(taken) or set(taken) <= {LOOPBACK} else taken
 
 

@@ -1,0 +1,1 @@
+"""The WireGuard tunnel between the nodes."""
