@@ -88,6 +88,17 @@ def steps_of(start: JobLogin) -> list[tuple[str, str, str]]:
     return [(one["step"], one["subject"], one["error"]) for one in start["steps"]]
 
 
+def test_the_variable_that_the_launcher_refuses_has_its_place(begin: Begin, tmp_path: Path) -> None:
+    (tmp_path / "launcher").write_text(
+        LAUNCHER.replace("not a number", "'$FULLMESH_WATCH' is none")
+    )
+    (tmp_path / ".profile").write_text("export FULLMESH_WATCH=soon FULLMESH_ETCD=x\n")
+    found = begin()["steps"]
+    assert [(one["error"], one["source"]) for one in found] == [
+        ("[LA-106] 'soon' is none", f"FULLMESH_WATCH in {tmp_path}/.profile:1")
+    ]
+
+
 def test_a_healthy_login_has_no_failed_step(begin: Begin, tmp_path: Path) -> None:
     found = begin("export GLOO_SOCKET_IFNAME=eth1 OTHER=1")
     assert (found["account"], found["known"], found["steps"]) == ("jobs", True, [])

@@ -350,7 +350,12 @@ def check_launcher():
                           stderr=subprocess.PIPE, timeout=1)
     told = done.stderr.decode("utf-8", "replace").strip().splitlines()
     if done.returncode:
-        note("launch", path, told[-1] if told else "exit status %d" % done.returncode)
+        why = told[-1] if told else "exit status %d" % done.returncode
+        # the launcher quotes the value that it refuses
+        odd = [name for name, value in sorted(os.environ.items())
+               if name.startswith("FULLMESH_") and name in sources and "'%s'" % value in why]
+        place = " and ".join("%s in %s" % (name, sources[name]) for name in odd)
+        note("launch", path, why, place)
         return
     command.extend(done.stdout.decode("utf-8", "replace").splitlines()[:64])
     # a line of the environment file may print something first

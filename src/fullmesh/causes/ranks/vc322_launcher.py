@@ -24,15 +24,17 @@ from fullmesh.verify.model import ClusterObservations
 def rule_launcher(seen: ClusterObservations) -> Iterator[Finding]:
     """Check that the launcher of jobs starts with the environment of a login."""
     for name, start, steps in list_failed_steps(seen, "launch"):
+        place = steps[0]["source"]
         yield Finding(
             "VC-322",
             "L1",
-            f"fullmesh-torchrun does not start a job on {name}: {steps[0]['error']}",
+            f"fullmesh-torchrun does not start a job on {name}: {steps[0]['error']}"
+            + (f" ({place})" if place else ""),
             node=name,
             seen=join_names([f"{one['subject']}: {one['error']}" for one in steps], SHOWN),
             expected="a launcher that starts",
             check=f"on {name}: su -l {shlex.quote(start['account'])} -c 'fullmesh-torchrun --check'",
-            fix=f"on {name}: correct the variables of the login, or {seen.apply('launch')}",
+            fix=f"on {name}: correct {place or 'the variables of the login'}, or {seen.apply('launch')}",
             severity=ERROR
             if is_for_all_jobs(seen, name, start)
             and any(one["subject"] not in HOOKS for one in steps)
