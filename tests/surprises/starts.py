@@ -455,6 +455,8 @@ class StartGround(Ground):
         for name in self.names:
             self.bench.on(
                 name,
+                # a job after a boot finds no folder of an earlier one
+                "rm -rf /tmp/torchinductor_*\n"
                 f"printf 'FULLMESH_OPTIONS={mode}\nFULLMESH_SCRIPT={JOB}\n' > /etc/fullmesh/jobs/surprise.env",
                 check=False,
             )

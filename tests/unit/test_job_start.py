@@ -99,6 +99,14 @@ def test_the_variable_that_the_launcher_refuses_has_its_place(begin: Begin, tmp_
     ]
 
 
+def test_a_path_without_programs_is_named_with_its_place(begin: Begin, tmp_path: Path) -> None:
+    (tmp_path / ".profile").write_text("# mine\nexport PATH=/nosuch\n")
+    found = [one for one in begin()["steps"] if one["step"] == "value"]
+    assert [(one["subject"], one["error"], one["source"]) for one in found] == [
+        ("PATH", "names no folder with the program id", f"{tmp_path}/.profile:2")
+    ]
+
+
 def test_a_healthy_login_has_no_failed_step(begin: Begin, tmp_path: Path) -> None:
     found = begin("export GLOO_SOCKET_IFNAME=eth1 OTHER=1")
     assert (found["account"], found["known"], found["steps"]) == ("jobs", True, [])

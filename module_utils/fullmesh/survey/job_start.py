@@ -123,7 +123,7 @@ def build_session_command(shell: list[str], python: str, settings: StartSettings
     # bash reads ~/.bashrc in commands of sshd, which it knows by these variables
     # the job needs neither env nor timeout: they may be closed to its account
     remote = f"unset SHLVL; export SSH_CLIENT='127.0.0.1 1 22'; exec {shlex.quote(shell[0])}"
-    command = f"({remote} -c 'env -0 || exec cat /proc/self/environ')"
+    command = f"({remote} -c '/usr/bin/env -0 || exec /bin/cat /proc/self/environ')"
     limit = f'limit="timeout -s KILL {INSIDE}"; command -v timeout >/dev/null || limit='
     return f"ulimit -c 0; {command}; printf {settings['mark']}; {limit}; exec $limit {login}"
 

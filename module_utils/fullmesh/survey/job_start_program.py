@@ -299,6 +299,9 @@ def check_use():
     for name in ("id", "find", "mkdir", "mktemp"):
         found = [os.path.join(one, name) for one in os.get_exec_path() if os.path.lexists(os.path.join(one, name))]
         needed += [(path, os.X_OK) for path in found[:1]]
+        if not found:
+            note("value", "PATH", "names no folder with the program " + name, sources.get("PATH", ""))
+            break
     for path, mode in needed:
         note_closed(path, mode)
     # sshd reads keys there

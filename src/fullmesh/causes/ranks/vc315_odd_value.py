@@ -39,6 +39,7 @@ VITAL = (
         "TORCH_DISTRIBUTED_DEBUG",
         "TORCH_LOGS",
         "PET_",
+        "PATH",
     ),
 )
 
