@@ -25,7 +25,7 @@ chown munge: /etc/munge/munge.key; chmod 400 /etc/munge/munge.key
 mkdir -p /var/spool/slurmctld /var/spool/slurmd
 systemctl daemon-reload
 systemctl enable -q munge slurmd
-systemctl restart munge slurmd
+systemctl restart munge
 """
 
 
@@ -56,6 +56,9 @@ def write_slurm_conf(nodes: Sequence[Node], ports: tuple[int, int], more: str = 
     for one in nodes:
         one.on(f"cat > /etc/slurm/slurm.conf <<'END'\n{text}END\n{START}")
     nodes[0].on("systemctl enable -q slurmctld; systemctl restart slurmctld")
+    # a slurmd that starts before the controller registers late
+    for one in nodes:
+        one.on("systemctl restart slurmd")
     wait = (
         "for _ in $(seq 60); do\n"
         f'[ "$(sinfo -h -t idle -o %D)" != {len(nodes)} ] || exit 0; sleep 0.5\ndone; sinfo; exit 1'

@@ -57,7 +57,7 @@ def test_the_record_is_complete(name: str) -> None:
         "unit_start",
         "slurm_start",
     }
-    looked_up |= {"changed_sysctls", "legacy_rules", "queues"}
+    looked_up |= {"changed_sysctls", "legacy_rules", "queues", "tunnel"}
     assert (
         NodeSurvey.__annotations__.keys() - looked_up
         == record["facts"]["survey"].keys() - looked_up
