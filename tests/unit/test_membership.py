@@ -14,7 +14,7 @@ from ansible.module_utils.fullmesh import manifest, peer_list
 from jinja2.nativetypes import NativeEnvironment
 
 from fullmesh.filters import cluster_plan, peers
-from fullmesh.model import membership
+from fullmesh.model import membership, wireguard
 from fullmesh.model.plan import derive_plan
 from fullmesh.observed.peer_list import PeerListPlan
 from fullmesh.roles import launchers
@@ -198,6 +198,8 @@ def test_a_joining_node_and_the_role_send_one_request() -> None:
     known = {"fullmesh_plan": plan, "inventory_hostname": FIRST}
     environment = NativeEnvironment(autoescape=True)
     environment.filters["plan_opened"] = cluster_plan.plan_opened
+    environment.filters["plan_tunnel_peers"] = wireguard.list_tunnel_peers
+    environment.filters["plan_tunnel_ports"] = wireguard.list_tunnel_ports
 
     def render(value: Any) -> Any:
         if isinstance(value, dict):

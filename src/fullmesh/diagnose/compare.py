@@ -45,6 +45,7 @@ NOT_COMPARED = frozenset(
         "next_boot",
         "disk",
         "namespaces",
+        "tunnel",
     )
 )
 KINDS = {

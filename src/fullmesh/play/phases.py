@@ -19,6 +19,7 @@ PHASES = {
     "Configure the network": "network",
     "Update the peer lists": "peers of a node that joined or left",
     "Configure the firewall": "firewall",
+    "Encrypt the cluster network": "WireGuard",
     "Tune clock and kernel": "clock and kernel",
     "Install the packages": "packages, torch",
     "Install the launchers": "launchers",
