@@ -5,7 +5,7 @@ from __future__ import annotations
 from records import UBUNTU1 as UB
 
 from causes.changes import Change
-from causes.tunnel.tunnels import add_tunnel, change_tunnel
+from causes.tunnels import add_tunnel, change_tunnel
 
 CHANGES = {
     "tunnel-gone": Change(

@@ -6,7 +6,7 @@ from records import EL1 as EL
 from records import UBUNTU1 as UB
 
 from causes.changes import Change
-from causes.tunnel.tunnels import change_tunnel
+from causes.tunnels import change_tunnel
 from fullmesh.observed.survey import TunnelState
 
 
