@@ -22,7 +22,7 @@ RANK = f"""
 import json, os, sys, time
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
-def measure(size, count):
+def measure_all_reduce(size, count):
     data = torch.ones(size // 4)
     for _ in range(3):
         dist.all_reduce(data)
@@ -34,9 +34,9 @@ def measure(size, count):
         took.append(time.monotonic() - start)
         data.fill_(1)
     return sorted(took)[count // 2]
-small = measure({SMALL}, 300)
+small = measure_all_reduce({SMALL}, 300)
 before = sum(os.times()[:2])
-large = measure({LARGE}, 30)
+large = measure_all_reduce({LARGE}, 30)
 print(json.dumps({{"small": small, "large": large, "cpu": sum(os.times()[:2]) - before}}))
 dist.destroy_process_group()
 """

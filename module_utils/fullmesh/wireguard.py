@@ -18,6 +18,7 @@ from .answer import make_diff
 from .commands import NOT_FOUND
 from .files import SPACE, read_text_or_empty, split_lines, write_file_atomically
 from .node_values import WIREGUARD_KEY
+from .schema.links import TUNNEL_SESSION_SECONDS
 
 if TYPE_CHECKING:
     from .answer import Diff
@@ -29,8 +30,6 @@ PRIVATE, FOLDER_MODE = 0o600, 0o700
 OVERHEAD, LOWEST_MTU = 80, 1280
 # Seconds between two packets without payload. Each peer is tried all the time, so a blocked port is visible at once.
 KEEPALIVE = 25
-# A session ends 180 s after its handshake (REJECT_AFTER_TIME in WireGuard's paper, table 4).
-SESSION_SECONDS = 180
 # A lost handshake is repeated after 5 s (REKEY_TIMEOUT).
 HANDSHAKE_SECONDS = 20.0
 PAUSE_SECONDS = 0.25
@@ -346,7 +345,7 @@ def list_fresh_keys(text: str, now: float) -> set[str]:
     found = set()
     for line in split_lines(text):
         key, _, at = line.partition("\t")
-        if at.isdecimal() and at != "0" and now - int(at) < SESSION_SECONDS:
+        if at.isdecimal() and at != "0" and now - int(at) < TUNNEL_SESSION_SECONDS:
             found.add(key)
     return found
 

@@ -31,14 +31,11 @@ def add_tunnel(world: World) -> None:
         state: TunnelState = {
             "up": True,
             "public_key": KEYS[name],
-            "port": 29820,
             "peers": [
                 {
                     "public_key": KEYS[other],
                     "networks": [f"{address}/32"],
                     "age": 40,
-                    "received": 4096,
-                    "sent": 4096,
                 }
             ],
         }

@@ -43,7 +43,7 @@ def cluster() -> Iterator[Cluster]:
     run("./fullmesh", "lab", "down", "--name", LAB)
 
 
-def diagnose(inventory: str) -> dict[str, Any]:
+def run_diagnosis(inventory: str) -> dict[str, Any]:
     """Run the user's command, and return its result."""
     more = ("-e", SERVICES, "-e", f"launchers_job_user={ACCOUNT}")
     run("./fullmesh", "diagnose", "-i", inventory, "--progress", "plain", "--", *more)
@@ -67,7 +67,7 @@ def count_jobs(node: Node) -> int:
 
 def test_healthy_nodes_with_slurm_have_no_finding_and_leave_no_job(cluster: Cluster) -> None:
     nodes, inventory = cluster
-    result = diagnose(inventory)
+    result = run_diagnosis(inventory)
     assert result["findings"] == []
     assert "srun" not in json.dumps(result["not_looked_at"])
     assert count_jobs(nodes[0]) == 0
@@ -93,7 +93,7 @@ def test_a_fault_of_the_task_prolog_is_named(cluster: Cluster, name: str) -> Non
     for one in nodes:
         one.on(WRITE.format(line="true"))
     with break_node(nodes[1], WRITE.format(line=line), f"rm {PROLOG}"):
-        found = diagnose(inventory)["findings"]
+        found = run_diagnosis(inventory)["findings"]
     write_slurm_conf(nodes, PORTS)
     assert [(one["code"], one["node"]) for one in found] == [("VC-329", nodes[1].name)], found
     assert told in found[0]["cause"] + found[0]["seen"]
@@ -106,7 +106,7 @@ def test_limits_of_slurmd_are_named(cluster: Cluster) -> None:
     lines = f"mkdir -p {DROP_IN}; printf '[Service]\\nLimitNOFILE=64\\n' > {DROP_IN}/low.conf"
     restart = "systemctl daemon-reload; systemctl restart slurmd; sleep 2"
     with break_node(nodes[0], f"{lines}; {restart}", f"rm -r {DROP_IN}; {restart}"):
-        found = diagnose(inventory)["findings"]
+        found = run_diagnosis(inventory)["findings"]
     write_slurm_conf(nodes, PORTS)
     assert [(one["code"], one["node"]) for one in found] == [("VC-329", nodes[0].name)], found
     assert "the limit NOFILE is 64" in found[0]["cause"]
@@ -119,7 +119,7 @@ def test_a_node_that_another_job_uses_is_left_alone(cluster: Cluster) -> None:
         'for _ in $(seq 40); do [ -z "$(squeue -h -t R)" ] || break; sleep 0.5; done'
     )
     with break_node(nodes[0], begin, f"scancel -u {ACCOUNT}; sleep 1"):
-        result = diagnose(inventory)
+        result = run_diagnosis(inventory)
         assert count_jobs(nodes[0]) == 1
     assert result["findings"] == []
     (line,) = [one for one in result["not_looked_at"] if "slurm start" in json.dumps(one)]

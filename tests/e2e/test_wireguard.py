@@ -65,7 +65,7 @@ with socket.create_server(("0.0.0.0", 29500)) as one:
 CONNECT = "python3 -c 'import socket; socket.create_connection((\"{}\", 29500), 3)' 2>&1 || true"
 
 
-def play(*more: str) -> Done:
+def run_site(*more: str) -> Done:
     return site(*PARTS, *more, inventory=str(INVENTORY))
 
 
@@ -89,7 +89,7 @@ def nodes() -> Iterator[Nodes]:
     (INVENTORY / "group_vars/torch_nodes.yml").write_text(
         yaml.safe_dump({"wireguard_manage": True})
     )
-    expect_success(play())
+    expect_success(run_site())
     yield list_lab_nodes(LAB)
     if not KEPT:
         run("./fullmesh", "lab", "down", "--name", LAB)
@@ -103,7 +103,7 @@ def is_connected(nodes: Nodes) -> bool:
     return "1 received" in nodes[UB].on(f"ping -c 1 -W 1 {get_tunnel_address(nodes[EL])} || true")
 
 
-def diagnose() -> list[dict[str, str]]:
+def run_diagnosis() -> list[dict[str, str]]:
     """Return the findings of ./fullmesh diagnose."""
     done = run("./fullmesh", "diagnose", "-i", str(INVENTORY), "--json")
     text = done.output[done.output.index('{\n  "schema"') :]
@@ -135,7 +135,7 @@ def test_the_firewall_opens_the_job_ports_in_the_tunnel_only(nodes: Nodes) -> No
 
 
 def test_a_second_run_changes_nothing(nodes: Nodes) -> None:
-    again = play("-e", "fullmesh_converge=always")
+    again = run_site("-e", "fullmesh_converge=always")
     assert (again.code, again.changed()) == (0, dict.fromkeys(nodes, 0))
 
 
@@ -154,13 +154,13 @@ def test_a_second_run_changes_nothing(nodes: Nodes) -> None:
 def test_a_damage_is_repaired(nodes: Nodes, damage: str) -> None:
     nodes[EL].on("wireguard-go other-wg; " + damage)
     other = nodes[EL].on("cat /sys/class/net/other-wg/ifindex")
-    repaired = play("--tags", "wireguard")
+    repaired = run_site("--tags", "wireguard")
     assert repaired.code == 0
     assert repaired.changed()[EL] > 0
     assert is_connected(nodes)
     # an interface of another program is unchanged
     assert nodes[EL].on("cat /sys/class/net/other-wg/ifindex; ip link del other-wg") == other
-    assert set(play("--tags", "wireguard").changed().values()) == {0}
+    assert set(run_site("--tags", "wireguard").changed().values()) == {0}
 
 
 FAULTS = [
@@ -186,13 +186,13 @@ FAULTS = [
 @pytest.mark.parametrize(("fault", "fix", "code", "node"), FAULTS)
 def test_a_fault_is_named(nodes: Nodes, fault: str, fix: str, code: str, node: str) -> None:
     nodes[UB].on(fault)
-    found = diagnose()
+    found = run_diagnosis()
     assert [(one["code"], one["node"]) for one in found] == [(code, node)]
     assert found[0]["fix"]
     nodes[UB].on(fix)
     wait_until(lambda: is_connected(nodes), "the tunnel is not repaired")
     # on a busy machine, wireguard-go drops packets (DG-138)
-    assert not [one for one in diagnose() if one["code"].startswith("DG-28")]
+    assert not [one for one in run_diagnosis() if one["code"].startswith("DG-28")]
 
 
 def test_a_blocked_port_stops_the_run(nodes: Nodes) -> None:
@@ -201,11 +201,11 @@ def test_a_blocked_port_stops_the_run(nodes: Nodes) -> None:
         f"add rule inet fault in udp dport {PORT} drop'"
     )
     nodes[UB].on(f"{drop}; systemctl restart {UNIT}")
-    stopped = play("--tags", "wireguard")
+    stopped = run_site("--tags", "wireguard")
     assert stopped.code != 0
     assert "[WG-106]" in stopped.output
     nodes[UB].on("nft delete table inet fault")
-    expect_success(play("--tags", "wireguard"))
+    expect_success(run_site("--tags", "wireguard"))
 
 
 def test_the_tunnel_survives_a_reboot(nodes: Nodes) -> None:

@@ -51,7 +51,7 @@ def build_slurm_conf(nodes: Sequence[Node], ports: tuple[int, int], more: str = 
 
 
 def write_slurm_conf(nodes: Sequence[Node], ports: tuple[int, int], more: str = "") -> None:
-    """Write slurm.conf on all nodes and start Slurm anew."""
+    """Write slurm.conf on all nodes and restart Slurm."""
     text = build_slurm_conf(nodes, ports, more)
     for one in nodes:
         one.on(f"cat > /etc/slurm/slurm.conf <<'END'\n{text}END\n{START}")

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from ansible.module_utils.fullmesh.survey import job_slurm_start, job_start
 
+from fullmesh.causes.ranks import vc329_slurm_start
+from fullmesh.observed.survey import START_STEPS
+
 WANT: Any = {
     "python": sys.executable,
     "named": [{"kind": "master", "port": 29500}],
@@ -166,4 +169,22 @@ def test_without_an_answer_the_node_has_its_host_name(
     monkeypatch.setattr(job_slurm_start, "SLURM_PATH", str(tmp_path))
     own = os.uname().nodename.partition(".")[0]
     assert job_slurm_start.choose_node_name("slurmd\0-D\0", "127.0.0.1") == own
-    assert isinstance(job_slurm_start.find_slurmd(), str)
+
+
+@pytest.mark.parametrize(
+    ("name", "owner", "found"), [("slurmd", 0, True), ("slurmd", 1234, False), ("sh", 0, False)]
+)
+def test_slurmd_is_a_process_of_root(tmp_path: Path, name: str, owner: int, found: bool) -> None:
+    """Any account can give a process this name."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make files of other accounts")
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/comm").write_text(f"{name}\n")
+    (tmp_path / "7/cmdline").write_text("slurmd\0-N\0node7\0")
+    os.chown(tmp_path / "7/comm", owner, owner)
+    assert bool(job_slurm_start.find_slurmd(str(tmp_path))) == found
+
+
+def test_every_step_of_a_job_can_be_described() -> None:
+    assert vc329_slurm_start.DESCRIBED.keys() == {*START_STEPS}
+    assert {*vc329_slurm_start.HARMLESS} < {*START_STEPS}

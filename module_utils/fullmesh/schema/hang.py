@@ -328,7 +328,7 @@ class RdmaPortState(TypedDict):
 
     Attributes:
         gids: index -> GID, of RoCE v2 only.
-        errors: the error counters that its driver has (hw_counters). Now also the lost packets of its NIC.
+        errors: the error counters that its driver has (hw_counters). ``now`` has those of lost packets of its NIC, too.
     """
 
     gids: dict[str, str]

@@ -9,6 +9,9 @@ from typing import TypedDict
 # Rails in one network: the first routing table, which is also the priority of its rule, and the number of tables.
 RAIL_TABLE = 30100
 RAIL_TABLES = 100
+# The tunnel of role wireguard. A session ends 180 s after its handshake (WireGuard's paper, table 4).
+TUNNEL_INTERFACE = "fullmesh-wg"
+TUNNEL_SESSION_SECONDS = 180
 
 
 class PlannedRoute(TypedDict):

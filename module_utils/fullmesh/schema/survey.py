@@ -507,6 +507,7 @@ class JobUnit(JobUnitBase, total=False):
     load: str
 
 
+LOCKED_LEAST = 1 << 30  # bytes: RDMA registers all that it sends from (nccl-tests#206)
 NO_LOGIN = "the shell of the account refuses logins"
 NO_HOME = "the home folder of the account does not exist"
 StepKind = Literal[
@@ -588,13 +589,11 @@ class NodeIdentity(TypedDict):
 
 
 class TunnelPeerState(TypedDict):
-    """A peer of the tunnel: its networks, the seconds since its last handshake (-1: none), and its bytes."""
+    """A peer of the tunnel: its networks, and the seconds since its last handshake (-1: none)."""
 
     public_key: str
     networks: list[str]
     age: int
-    received: int
-    sent: int
 
 
 class TunnelState(TypedDict):
@@ -602,7 +601,6 @@ class TunnelState(TypedDict):
 
     up: bool
     public_key: str
-    port: int
     peers: list[TunnelPeerState]
 
 

@@ -22,6 +22,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
+from ..schema.survey import LOCKED_LEAST
 from . import job_start
 from .job_accounts import LOGIN_ENVIRONMENT
 from .job_start_program import PROGRAM, clean_text, encode_settings
@@ -48,21 +49,23 @@ REFUSED = re.compile(
 )
 # A prolog may take as long as Fullmesh's own check of a node, and the survey waits for the job.
 SECONDS = 4.0
-LOCKED_LEAST = 1 << 30  # bytes: RDMA registers all that it sends from
 OPTIONS = (
     *("--immediate=1", "--nodes=1", "--ntasks=1", "--time=1", "--job-name=fullmesh-look"),
     *("--input=none", "--quiet", "--chdir=/"),
 )
 
 
-def find_slurmd() -> str:
-    """Return the command line of this node's slurmd, its words separated by zeros, or ""."""
-    for name in filter(str.isdecimal, os.listdir("/proc")):
+def find_slurmd(proc: str = "/proc") -> str:
+    """Return the command line of this node's slurmd, its words separated by zeros, or "".
+
+    It runs as root. Any account can give a process of its own this name.
+    """
+    for name in filter(str.isdecimal, os.listdir(proc)):
         with contextlib.suppress(OSError):
-            with open(f"/proc/{name}/comm") as stream:
-                if stream.read(32).strip() != "slurmd":
+            with open(f"{proc}/{name}/comm") as stream:
+                if stream.read(32).strip() != "slurmd" or os.fstat(stream.fileno()).st_uid != 0:
                     continue
-            with open(f"/proc/{name}/cmdline", "rb") as raw:
+            with open(f"{proc}/{name}/cmdline", "rb") as raw:
                 return raw.read(4096).decode("utf-8", "replace")
     return ""
 

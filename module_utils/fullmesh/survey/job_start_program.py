@@ -159,7 +159,7 @@ def read_constants(path):
     return b""
 
 def lacks_transport(package, word):
-    # which transports Gloo has, is decided when torch is built
+    # the build of torch decides which transports Gloo has
     try:
         texts = read_constants(os.path.join(package, "lib", "libtorch_cpu.so"))
     except (OSError, LookupError, struct.error):

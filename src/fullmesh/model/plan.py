@@ -33,6 +33,7 @@ from fullmesh.model import (
 from fullmesh.model.nics import NodeLink, read_node_links
 from fullmesh.model.plan_hosts import HostSettings
 from fullmesh.model.types import AutoSettings, ClusterPlan, HostsLine, PlanNode, ServicePort
+from fullmesh.observed.links import TUNNEL_INTERFACE
 from fullmesh.observed.ports import PortRange
 from fullmesh.plain import to_json_value
 
@@ -376,7 +377,7 @@ def _build_plan_nodes(parts: PlanParts) -> dict[str, PlanNode]:
             "first_rank": first,
             "ranks": list(range(first, first + parts.counts[host])),
             "accelerator": "" if parts.made_for[host] == auto.AUTO else parts.made_for[host],
-            "interface": wireguard.INTERFACE if parts.tunnel else own[0].interface,
+            "interface": TUNNEL_INTERFACE if parts.tunnel else own[0].interface,
             "links": [link.as_plan() for link in own],
         }
         first += parts.counts[host]

@@ -16,6 +16,7 @@ from fullmesh.model.nics import NodeLink
 from fullmesh.model.rails import overlap_networks, pick_pool_address
 from fullmesh.model.services import TakenPort
 from fullmesh.model.types import ClusterPlan, PlanNode, PlanWireGuard
+from fullmesh.observed.links import TUNNEL_INTERFACE
 from fullmesh.observed.ports import PortRange
 from fullmesh.plain import parse_switch
 
@@ -23,7 +24,6 @@ MANAGE = "wireguard_manage"
 NETWORK, ADDRESSES, PORT = "wireguard_network", "wireguard_addresses", "wireguard_port"
 SETTINGS = (MANAGE, NETWORK, ADDRESSES, PORT)
 # The name of the interface, of its configuration and of its unit (wg-quick@).
-INTERFACE = "fullmesh-wg"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class WireGuardNetwork:
 
     def as_plan(self) -> PlanWireGuard:
         """Return the part of it that is the same for every list of nodes."""
-        return {"interface": INTERFACE, "network": str(self.network), "port": self.port}
+        return {"interface": TUNNEL_INTERFACE, "network": str(self.network), "port": self.port}
 
 
 def read_wireguard(

@@ -10,6 +10,7 @@ from fullmesh.model.addresses import join_host_port, parse_bare_address
 from fullmesh.model.types import ClusterPlan
 from fullmesh.model.wireguard import get_link_address
 from fullmesh.node_values import WIREGUARD_KEY
+from fullmesh.observed.links import TUNNEL_INTERFACE
 
 CODES: dict[str, str] = {
     "WG-101": "The packages of WireGuard cannot be installed",
@@ -92,15 +93,15 @@ def check_public_keys(keys: Mapping[str, object]) -> None:
         text = str(key)
         if text and not WIREGUARD_KEY.match(text):
             seen = f"{node} reports {text[:80]!r} as its public key of WireGuard"
-            faults.append(Fault("WG-102", seen, f"Check: wg show fullmesh-wg public-key on {node}"))
+            faults.append(
+                Fault("WG-102", seen, f"Check: wg show {TUNNEL_INTERFACE} public-key on {node}")
+            )
         elif text:
             owners.setdefault(text, []).append(node)
     for nodes in owners.values():
         if len(nodes) > 1:
             text = f"{' and '.join(nodes)} have the same key of WireGuard (one is a copy of the other's disk)"
-            step = (
-                f"Delete /etc/wireguard/fullmesh-wg.key on {', '.join(nodes[1:])} and run it again"
-            )
+            step = f"Delete /etc/wireguard/{TUNNEL_INTERFACE}.key on {', '.join(nodes[1:])} and run apply again"
             faults.append(Fault("WG-107", text, step))
     if faults:
         raise InvalidInputError(faults)

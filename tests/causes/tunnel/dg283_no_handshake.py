@@ -15,7 +15,7 @@ def set_age(age: int) -> Change:
 
     def change(ends: dict[str, TunnelState]) -> None:
         for name in (EL, UB):
-            ends[name]["peers"][0].update(age=age, received=0)
+            ends[name]["peers"][0].update(age=age)
 
     return Change(UB, change_tunnel(change))
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import uuid
 from typing import TYPE_CHECKING
 
@@ -244,9 +245,10 @@ def refuse_moved_profiles(read: Reader, listed: Lister, names: list[str]) -> Non
             continue
         source = find_profile_source(path, read, listed)
         again = " && netplan generate" if source != path else ""
+        move = f"mv {shlex.quote(source)} /root/{again}"
         raise common.ForeignError(
             f"{source} has the profile of Fullmesh that belongs in {own[number]}, and NetworkManager uses it instead. "
-            f"Fix: on the node, run `mv {source} /root/{again}`. Then run `./fullmesh apply`, which writes its profile "
+            f"Fix: on the node, run `{move}`. Then run `./fullmesh apply`, which writes its profile "
             "again, also before an undo. The interface stays up."
         )
 

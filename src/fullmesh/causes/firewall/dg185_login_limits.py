@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from fullmesh.causes.engine import Cause, CauseCase, Explains
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.causes.firewall.job_account import get_job_probe
-from fullmesh.causes.limits.limit_values import LOCKED_LEAST
 from fullmesh.causes.relations import has_same_node
 from fullmesh.observed.ladder import LoginLimits
+from fullmesh.observed.survey import LOCKED_LEAST
 from fullmesh.result.findings import ERROR, WARNING, Finding, join_names
 from fullmesh.verify.node import count_needed_files
 

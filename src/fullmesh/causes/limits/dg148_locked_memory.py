@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from fullmesh.causes.engine import RECORDED, Cause, CauseCase
 from fullmesh.causes.evidence import ClusterEvidence
-from fullmesh.causes.limits.limit_values import LOCKED_LEAST
+from fullmesh.observed.survey import LOCKED_LEAST
 from fullmesh.result.findings import Finding
 
 

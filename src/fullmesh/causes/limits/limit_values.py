@@ -10,9 +10,6 @@ NEARLY = 0.95
 MIB = 1048576
 
 
-LOCKED_LEAST = 1024 * MIB  # RDMA registers all that it sends from (nccl-tests#206)
-
-
 def find_kernel_message(evidence: ClusterEvidence, name: str, kind: str) -> str:
     """Return a recent message of the kernel, or ""."""
     return next(

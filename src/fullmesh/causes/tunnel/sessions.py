@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 from fullmesh.causes.evidence import ClusterEvidence
 from fullmesh.model.wireguard import get_link_address
+from fullmesh.observed.links import TUNNEL_SESSION_SECONDS
 from fullmesh.observed.survey import TunnelPeerState, TunnelState
-
-# A session ends 180 s after its handshake (WireGuard's paper, table 4). Each peer sends a packet every 25 s.
-SESSION_SECONDS = 180
 
 
 class TunnelEnd(NamedTuple):
@@ -58,7 +56,7 @@ def has_right_key(end: TunnelEnd) -> bool:
 
 def has_session(end: TunnelEnd) -> bool:
     """Return whether the first node has a session with the other."""
-    return end.entry is not None and 0 <= end.entry["age"] < SESSION_SECONDS
+    return end.entry is not None and 0 <= end.entry["age"] < TUNNEL_SESSION_SECONDS
 
 
 def describe_age(end: TunnelEnd) -> str:
